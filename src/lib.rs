@@ -1,0 +1,2 @@
+//! sessionguard
+pub mod placement;

@@ -1,0 +1,2 @@
+//! front door
+fn main() {}

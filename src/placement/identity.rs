@@ -1,0 +1,213 @@
+//! Who the user is: many spellings of one person become one key.
+//!
+//! Read by every decision and by whoever matches a reported session to a user.
+//! The text on the wire is never changed by anything here.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use unicode_normalization::UnicodeNormalization;
+
+use super::directory::IdentitySource;
+
+/// What a connection says about its user, as it arrived.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Claims {
+    /// RDP `username`: `user`, `DOMAIN\user` or `user@dns.domain`; may be empty.
+    pub username: String,
+    /// RDP `domain`; may be empty.
+    pub domain: String,
+    /// Guacamole login name from the `name` instruction; may be empty.
+    pub name: String,
+}
+
+/// One person: domain and user, NFC and case-folded, so that two spellings of
+/// one name are equal and two names are not.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct UserKey {
+    domain: Option<String>,
+    user: String,
+}
+
+impl UserKey {
+    /// From user and domain as written; `None` where no user remains. A domain
+    /// inside `user` (`DOMAIN\user`, `user@domain`) wins over `domain`.
+    pub fn new(user: &str, domain: &str) -> Option<Self> {
+        let (user, inner) = split(user.trim());
+        let user = fold(user);
+        if user.is_empty() {
+            return None;
+        }
+        let domain = fold(inner.unwrap_or(domain).trim());
+        Some(Self {
+            domain: (!domain.is_empty()).then_some(domain),
+            user,
+        })
+    }
+
+    /// The same person, a bare name qualified by `domain`.
+    #[must_use]
+    pub fn qualified_by(mut self, domain: Option<&str>) -> Self {
+        if self.domain.is_none() {
+            self.domain = domain.map(|d| fold(d.trim())).filter(|d| !d.is_empty());
+        }
+        self
+    }
+
+    /// The folded domain, where one is known.
+    pub fn domain(&self) -> Option<&str> {
+        self.domain.as_deref()
+    }
+
+    /// The folded user part.
+    pub fn user(&self) -> &str {
+        &self.user
+    }
+
+    /// Whether a reported session is this user's: both parts equal; a session
+    /// reported without a domain matches the user part.
+    pub fn matches_session(&self, session: &Self) -> bool {
+        self.user == session.user && (session.domain.is_none() || session.domain == self.domain)
+    }
+}
+
+impl fmt::Display for UserKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.domain {
+            Some(domain) => write!(f, "{domain}\\{}", self.user),
+            None => f.write_str(&self.user),
+        }
+    }
+}
+
+impl fmt::Debug for UserKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl Claims {
+    /// The user by the first source in `order` that names one; `None` where
+    /// Guacamole will prompt.
+    pub fn user(&self, order: &[IdentitySource], default_domain: Option<&str>) -> Option<UserKey> {
+        order
+            .iter()
+            .find_map(|source| match source {
+                IdentitySource::Username => UserKey::new(&self.username, &self.domain),
+                IdentitySource::Name => UserKey::new(&self.name, ""),
+            })
+            .map(|user| user.qualified_by(default_domain))
+    }
+}
+
+/// `DOMAIN\user` at the first backslash, else `user@domain` at the last at
+/// sign (a UPN's user part may hold one), else bare. A side left empty does not
+/// split: `@home` and `CORP\` stay whole.
+fn split(text: &str) -> (&str, Option<&str>) {
+    if let Some((domain, user)) = text.split_once('\\')
+        && !domain.is_empty()
+        && !user.is_empty()
+    {
+        return (user, Some(domain));
+    }
+    if let Some((user, domain)) = text.rsplit_once('@')
+        && !domain.is_empty()
+        && !user.is_empty()
+    {
+        return (user, Some(domain));
+    }
+    (text, None)
+}
+
+/// NFC of the full case folding of the canonical decomposition: folding first
+/// would miss letters whose accents are written apart.
+fn fold(text: &str) -> String {
+    if text.is_ascii() {
+        return text.to_ascii_lowercase();
+    }
+    let decomposed: String = text.nfd().collect();
+    caseless::default_case_fold_str(&decomposed).nfc().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(user: &str, domain: &str) -> Option<String> {
+        UserKey::new(user, domain).map(|k| k.to_string())
+    }
+
+    #[test]
+    fn one_person_in_every_spelling_is_one_key() {
+        for (user, domain) in [
+            ("CORP\\Ann", ""),
+            ("ann@corp", ""),
+            ("ANN", "Corp"),
+            ("corp\\ann", "ignored"),
+            (" ann ", " corp "),
+        ] {
+            assert_eq!(shown(user, domain).as_deref(), Some("corp\\ann"), "{user}");
+        }
+    }
+
+    #[test]
+    fn composed_and_decomposed_letters_are_one_person() {
+        assert_eq!(UserKey::new("J\u{fc}rgen", ""), UserKey::new("JU\u{308}RGEN", ""));
+        assert_eq!(UserKey::new("STRASSE", ""), UserKey::new("stra\u{df}e", ""));
+        assert_eq!(UserKey::new("\u{418}\u{412}\u{410}\u{41d}", ""), UserKey::new("\u{438}\u{432}\u{430}\u{43d}", ""));
+    }
+
+    #[test]
+    fn different_people_stay_apart() {
+        assert_ne!(UserKey::new("ann", "corp"), UserKey::new("ann", "other"));
+        assert_ne!(UserKey::new("ann", "corp"), UserKey::new("ann", ""));
+        // Turkish dotless i is another letter than i.
+        assert_ne!(UserKey::new("\u{131}lker", ""), UserKey::new("ilker", ""));
+    }
+
+    #[test]
+    fn nobody_has_no_key() {
+        assert_eq!(shown("", "corp"), None);
+        assert_eq!(shown("   ", ""), None);
+    }
+
+    #[test]
+    fn half_a_qualified_name_stays_whole() {
+        assert_eq!(shown("@home", "").as_deref(), Some("@home"));
+        assert_eq!(shown("CORP\\", "").as_deref(), Some("corp\\"));
+        assert_eq!(shown("a@b@corp", "").as_deref(), Some("corp\\a@b"));
+    }
+
+    #[test]
+    fn a_bare_name_takes_the_default_domain_and_a_qualified_one_keeps_its_own() {
+        let key = |user| UserKey::new(user, "").map(|k| k.qualified_by(Some("CORP")).to_string());
+        assert_eq!(key("ann").as_deref(), Some("corp\\ann"));
+        assert_eq!(key("other\\ann").as_deref(), Some("other\\ann"));
+    }
+
+    #[test]
+    fn the_rdp_username_comes_before_the_login_and_the_order_may_be_turned() {
+        let claims = Claims {
+            username: "ann".into(),
+            domain: "corp".into(),
+            name: "guac-ann".into(),
+        };
+        let by = |order: &[IdentitySource]| claims.user(order, None).map(|k| k.to_string());
+        assert_eq!(by(&[IdentitySource::Username, IdentitySource::Name]).as_deref(), Some("corp\\ann"));
+        assert_eq!(by(&[IdentitySource::Name, IdentitySource::Username]).as_deref(), Some("guac-ann"));
+        let prompt = Claims { username: String::new(), ..claims };
+        let order = [IdentitySource::Username, IdentitySource::Name];
+        assert_eq!(prompt.user(&order, None).map(|k| k.to_string()).as_deref(), Some("guac-ann"));
+        assert_eq!(Claims::default().user(&order, None), None);
+    }
+
+    #[test]
+    fn a_session_without_a_domain_matches_by_user_alone() {
+        let ann = UserKey::new("ann", "corp").unwrap();
+        let session = |user, domain| UserKey::new(user, domain).unwrap();
+        assert!(ann.matches_session(&session("ANN", "CORP")));
+        assert!(ann.matches_session(&session("ann", "")));
+        assert!(!ann.matches_session(&session("ann", "other")));
+        assert!(!ann.matches_session(&session("bob", "corp")));
+    }
+}

@@ -1,0 +1,100 @@
+//! Names that cannot be swapped: each kind of id is a type of its own.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+macro_rules! text_id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(Arc<str>);
+
+        impl $name {
+            /// The id as text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl From<&str> for $name {
+            fn from(text: &str) -> Self {
+                Self(text.into())
+            }
+        }
+
+        impl From<String> for $name {
+            fn from(text: String) -> Self {
+                Self(text.into())
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Debug::fmt(&self.0, f)
+            }
+        }
+    };
+}
+
+text_id! {
+    /// A host's id; also its agent's id.
+    HostId
+}
+text_id! {
+    /// A farm's id.
+    FarmId
+}
+text_id! {
+    /// A resource's id.
+    ResourceId
+}
+text_id! {
+    /// A tunnel's id: unique over all replicas and restarts.
+    TunnelId
+}
+
+/// The id an object without one gets from its name: lower case, each run of
+/// other than letters and digits made one `-`, none at the ends
+/// (`Office Desktop` becomes `office-desktop`). Empty where the name holds no
+/// letter or digit.
+pub fn derive_id(name: &str) -> String {
+    let mut id = String::with_capacity(name.len());
+    for c in name.chars().flat_map(char::to_lowercase) {
+        if c.is_alphanumeric() {
+            id.push(c);
+        } else if !id.is_empty() && !id.ends_with('-') {
+            id.push('-');
+        }
+    }
+    if id.ends_with('-') {
+        id.pop();
+    }
+    id
+}
+
+#[cfg(test)]
+mod tests {
+    use super::derive_id;
+
+    #[test]
+    fn derived_ids_are_lower_case_with_single_dashes() {
+        for (name, id) in [
+            ("Office Desktop", "office-desktop"),
+            ("  Sage -- 2024! ", "sage-2024"),
+            ("Büro", "büro"),
+            ("!!!", ""),
+            ("ERP", "erp"),
+        ] {
+            assert_eq!(derive_id(name), id, "{name}");
+        }
+    }
+}

@@ -1,0 +1,333 @@
+//! Leases: the stored claim that a user belongs on a host.
+//!
+//! A record holds a lease key's leases, one a farm. Every change is a pure
+//! step from one record to the next; the store writes the result only where
+//! nobody changed the record in between.
+//!
+//! A lease is kept by its holders, the tunnels that rely on it. One that has
+//! stood leaves the lease lingering when it ends; one that never stood takes
+//! back only what it brought, so an older lease is found as it was.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::identity::UserKey;
+use super::ids::{FarmId, HostId, ResourceId, TunnelId};
+use super::time::Timestamp;
+
+/// How long a claim lives unless its tunnel renews it: all that a killed
+/// replica leaves behind.
+pub const CLAIM: Duration = Duration::from_secs(45);
+
+/// How often an open tunnel renews its claim.
+pub const RENEWAL: Duration = Duration::from_secs(15);
+
+/// Whose leases a record holds: the user, or user, farm and resource. As text
+/// it is unambiguous whatever the names contain.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct LeaseKey(String);
+
+impl LeaseKey {
+    /// One key a user: `single_session_per_user = true`.
+    pub fn of_user(user: &UserKey) -> Self {
+        let mut text = String::new();
+        push_user(&mut text, user);
+        Self(text)
+    }
+
+    /// One key a user, farm and resource: `single_session_per_user = false`.
+    pub fn of_resource(user: &UserKey, farm: &FarmId, resource: Option<&ResourceId>) -> Self {
+        let mut text = String::new();
+        push_user(&mut text, user);
+        text.push('|');
+        push_escaped(&mut text, farm.as_str());
+        text.push('|');
+        push_escaped(&mut text, resource.map_or("", ResourceId::as_str));
+        Self(text)
+    }
+
+    /// The key as stored and shown.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// A key read back from a store, as [`Self::as_str`] gave it.
+    pub fn from_stored(text: String) -> Self {
+        Self(text)
+    }
+}
+
+fn push_user(text: &mut String, user: &UserKey) {
+    if let Some(domain) = user.domain() {
+        push_escaped(text, domain);
+        text.push('\\');
+    }
+    push_escaped(text, user.user());
+}
+
+/// Percent-escapes what separates parts, so that no name can pose as two.
+fn push_escaped(text: &mut String, part: &str) {
+    for c in part.chars() {
+        match c {
+            '%' => text.push_str("%25"),
+            '|' => text.push_str("%7c"),
+            '\\' => text.push_str("%5c"),
+            c => text.push(c),
+        }
+    }
+}
+
+impl fmt::Display for LeaseKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for LeaseKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A lease key's leases, one a farm.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct LeaseRecord {
+    leases: BTreeMap<FarmId, Lease>,
+}
+
+/// One farm's lease.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lease {
+    /// The host it claims.
+    pub host: HostId,
+    /// Until when it lingers without a tunnel; `None` until a tunnel that
+    /// stood has ended.
+    pub lingers_until: Option<Timestamp>,
+    /// The tunnels that rely on it.
+    pub holders: Vec<Holder>,
+    /// The older lease on another host that this claim replaced, until the
+    /// claim has stood.
+    pub replaced: Option<Lingering>,
+}
+
+/// A lease without a tunnel.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lingering {
+    /// The host it claims.
+    pub host: HostId,
+    /// When it expires.
+    pub until: Timestamp,
+}
+
+/// A tunnel that relies on a lease.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holder {
+    /// Which tunnel.
+    pub tunnel: TunnelId,
+    /// Whether its RDP connection stood.
+    pub stood: bool,
+    /// When its hold expires unless renewed.
+    pub until: Timestamp,
+}
+
+/// What a lease is worth at a moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LeaseState {
+    /// A tunnel claimed it and has not stood yet.
+    Claimed,
+    /// No tunnel, but one that stood ended less than the lease time ago.
+    Lingering,
+    /// A tunnel that stood is open.
+    Live,
+}
+
+/// A lease as a decision reads it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeaseView<'a> {
+    /// The farm it belongs to.
+    pub farm: &'a FarmId,
+    /// The host it claims.
+    pub host: &'a HostId,
+    /// What it is worth.
+    pub state: LeaseState,
+    /// When it ends if nothing happens.
+    pub until: Timestamp,
+}
+
+impl Lease {
+    fn state(&self, now: Timestamp) -> Option<(LeaseState, Timestamp)> {
+        let held = |stood: bool| {
+            self.holders
+                .iter()
+                .filter(|h| h.stood == stood && h.until > now)
+                .map(|h| h.until)
+                .max()
+        };
+        let lingers = self.lingers_until.filter(|&until| until > now);
+        held(true)
+            .map(|until| (LeaseState::Live, until))
+            .or(lingers.map(|until| (LeaseState::Lingering, until)))
+            .or(held(false).map(|until| (LeaseState::Claimed, until)))
+    }
+
+    fn has_tunnel(&self, now: Timestamp) -> bool {
+        self.holders.iter().any(|h| h.until > now)
+    }
+}
+
+impl LeaseRecord {
+    /// Whether nothing is left to store.
+    pub fn is_empty(&self) -> bool {
+        self.leases.is_empty()
+    }
+
+    /// The farms' unexpired leases, in farm order.
+    pub fn views(&self, now: Timestamp) -> impl Iterator<Item = LeaseView<'_>> {
+        self.leases.iter().filter_map(move |(farm, lease)| {
+            if let Some((state, until)) = lease.state(now) {
+                let host = &lease.host;
+                return Some(LeaseView { farm, host, state, until });
+            }
+            // The claim ran out unrenewed: the lease it replaced holds again.
+            let old = lease.replaced.as_ref().filter(|old| old.until > now)?;
+            Some(LeaseView {
+                farm,
+                host: &old.host,
+                state: LeaseState::Lingering,
+                until: old.until,
+            })
+        })
+    }
+
+    /// The farm's unexpired lease.
+    pub fn view(&self, farm: &FarmId, now: Timestamp) -> Option<LeaseView<'_>> {
+        self.views(now).find(|view| view.farm == farm)
+    }
+
+    /// Hosts on which an open tunnel, pending or stood, holds a lease, each
+    /// with its farm.
+    pub fn held(&self, now: Timestamp) -> impl Iterator<Item = (&FarmId, &HostId)> {
+        self.leases
+            .iter()
+            .filter(move |(_, lease)| lease.has_tunnel(now))
+            .map(|(farm, lease)| (farm, &lease.host))
+    }
+
+    /// Whether this tunnel relies on a lease here.
+    pub fn is_held_by(&self, tunnel: &TunnelId) -> bool {
+        let mut holders = self.leases.values().flat_map(|lease| &lease.holders);
+        holders.any(|holder| &holder.tunnel == tunnel)
+    }
+
+    /// A tunnel claims `host` in `farm` for [`CLAIM`].
+    pub fn claim(&mut self, farm: &FarmId, host: &HostId, tunnel: &TunnelId, now: Timestamp) {
+        self.expire(now);
+        let holder = Holder {
+            tunnel: tunnel.clone(),
+            stood: false,
+            until: now + CLAIM,
+        };
+        match self.leases.get_mut(farm) {
+            Some(lease) if &lease.host == host => {
+                lease.holders.retain(|h| &h.tunnel != tunnel);
+                lease.holders.push(holder);
+            }
+            other => {
+                let replaced = other.and_then(|old| {
+                    let lingering = old.lingers_until.map(|until| Lingering {
+                        host: old.host.clone(),
+                        until,
+                    });
+                    lingering.or(old.replaced.take())
+                });
+                let lease = Lease {
+                    host: host.clone(),
+                    lingers_until: None,
+                    holders: vec![holder],
+                    replaced,
+                };
+                self.leases.insert(farm.clone(), lease);
+            }
+        }
+    }
+
+    /// The tunnel's RDP connection stood, or still stands: its hold now lasts
+    /// `lease` unless renewed. False where the tunnel holds nothing here.
+    pub fn stood(&mut self, tunnel: &TunnelId, lease: Duration, now: Timestamp) -> bool {
+        self.renew_as(tunnel, true, now + lease)
+    }
+
+    /// A pending tunnel is still there: its claim starts anew. False where the
+    /// tunnel holds nothing here.
+    pub fn renew_claim(&mut self, tunnel: &TunnelId, now: Timestamp) -> bool {
+        self.renew_as(tunnel, false, now + CLAIM)
+    }
+
+    fn renew_as(&mut self, tunnel: &TunnelId, stood: bool, until: Timestamp) -> bool {
+        for lease in self.leases.values_mut() {
+            if let Some(holder) = lease.holders.iter_mut().find(|h| &h.tunnel == tunnel) {
+                holder.stood |= stood;
+                holder.until = until;
+                if holder.stood {
+                    lease.replaced = None;
+                }
+                return true;
+            }
+        }
+        false
+    }
+
+    /// The tunnel ended. Where it stood the lease lingers for `lease`; where it
+    /// never stood only its own claim goes and an older lease is put back.
+    pub fn end(&mut self, tunnel: &TunnelId, lease: Duration, now: Timestamp) {
+        for entry in self.leases.values_mut() {
+            if let Some(at) = entry.holders.iter().position(|h| &h.tunnel == tunnel) {
+                let holder = entry.holders.swap_remove(at);
+                entry.put_down(holder.stood.then_some(now + lease));
+            }
+        }
+        self.expire(now);
+    }
+
+    /// Every tunnel of the process that wrote this record is gone: what stood
+    /// lingers for `lease` from its last renewal on, what did not is put back.
+    pub fn orphan(&mut self, now: Timestamp) {
+        for entry in self.leases.values_mut() {
+            let until = entry.holders.iter().filter(|h| h.stood).map(|h| h.until).max();
+            entry.holders.clear();
+            entry.put_down(until);
+        }
+        self.expire(now);
+    }
+
+    /// Forgets what has run out.
+    pub fn expire(&mut self, now: Timestamp) {
+        self.leases.retain(|_, lease| {
+            lease.holders.retain(|h| h.until > now);
+            lease.put_down(None);
+            lease.lingers_until = lease.lingers_until.filter(|&until| until > now);
+            lease.state(now).is_some()
+        });
+    }
+}
+
+impl Lease {
+    /// After holders left: lingers until `until` where a tunnel that stood is
+    /// among them; else, with nobody left and nothing of its own, gives way to
+    /// the lease it replaced.
+    fn put_down(&mut self, until: Option<Timestamp>) {
+        self.lingers_until = self.lingers_until.max(until);
+        if self.holders.is_empty()
+            && self.lingers_until.is_none()
+            && let Some(old) = self.replaced.take()
+        {
+            self.host = old.host;
+            self.lingers_until = Some(old.until);
+        }
+    }
+}

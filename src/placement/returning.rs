@@ -1,0 +1,145 @@
+//! Steps 4 to 6 of a placement: where a user who comes back belongs. An open
+//! tunnel decides alone, then a session the user left, then a lease.
+
+use super::aim::Aim;
+use super::decision::Reason;
+use super::directory::{Mode, Rules};
+use super::ids::HostId;
+use super::lease::{LeaseKey, LeaseRecord};
+use super::snapshot::{HostView, Snapshot};
+use super::time::Timestamp;
+
+/// Where an open tunnel of this lease key keeps the user.
+pub(super) enum Held {
+    /// Nowhere: no tunnel is open.
+    Nowhere,
+    /// On this host.
+    On(HostId),
+    /// On a host that may not be used now: nobody may be placed elsewhere
+    /// either until that tunnel ends, or one user would sit on two hosts.
+    Barred(HostId),
+}
+
+/// A live or pending tunnel of this key and farm decides alone, drain
+/// included, whatever reports and probes say: a tunnel that stands proves its
+/// host.
+pub(super) fn held(
+    snapshot: &Snapshot,
+    aim: &Aim<'_>,
+    leases: &LeaseRecord,
+    now: Timestamp,
+) -> Held {
+    let Some(key) = &aim.key else {
+        return Held::Nowhere;
+    };
+    let mut barred = None;
+    let leased = leases.held(now).filter(|(farm, _)| **farm == aim.farm.id);
+    let leased = leased.map(|(_, host)| host);
+    for host in leased.chain(tunnels(snapshot, aim, key)) {
+        if may_return(snapshot, aim, host).is_some() {
+            return Held::On(host.clone());
+        }
+        barred = Some(host.clone());
+    }
+    match barred {
+        Some(host) => Held::Barred(host),
+        // A tunnel in another farm keeps the user only where its host is in
+        // this farm too; else the farm boundary wins.
+        None => leases
+            .held(now)
+            .map(|(_, host)| host)
+            .find(|host| may_return(snapshot, aim, host).is_some())
+            .map_or(Held::Nowhere, |host| Held::On(host.clone())),
+    }
+}
+
+/// Hosts of this farm on which our own tunnels of this key are open: the store
+/// may have lost a lease, the tunnel is still there. A host that left the farm
+/// still counts, since its tunnel does.
+fn tunnels<'a>(
+    snapshot: &'a Snapshot,
+    aim: &'a Aim<'_>,
+    key: &'a LeaseKey,
+) -> impl Iterator<Item = &'a HostId> {
+    snapshot.hosts.iter().filter_map(move |(id, view)| {
+        let mut open = view.tunnels.iter();
+        open.any(|t| t.farm == aim.farm.id && t.key.as_ref() == Some(key))
+            .then_some(id)
+    })
+}
+
+/// A session or a lease to return to.
+pub(super) fn returning(
+    snapshot: &Snapshot,
+    aim: &Aim<'_>,
+    leases: &LeaseRecord,
+    now: Timestamp,
+) -> Option<(HostId, Reason)> {
+    let rules = snapshot.directory.rules();
+    let reconnect = aim.farm.overrides.reconnect_existing;
+    let session = if reconnect.unwrap_or(rules.reconnect_existing) {
+        session(snapshot, aim, now)
+    } else {
+        None
+    };
+    session.or_else(|| lease(snapshot, aim, leases, now).map(|host| (host, Reason::Lease)))
+}
+
+/// The user's best session: active before connected before disconnected, then
+/// the most recent, then host id.
+fn session(snapshot: &Snapshot, aim: &Aim<'_>, now: Timestamp) -> Option<(HostId, Reason)> {
+    let user = aim.user.as_ref()?;
+    let rules = snapshot.directory.rules();
+    let mut best = None;
+    for host in snapshot.directory.members(&aim.farm.id) {
+        let Some(view) = may_return(snapshot, aim, host).filter(|v| is_available(v, rules, now))
+        else {
+            continue;
+        };
+        let sessions = view.report.iter().flat_map(|report| &report.sessions);
+        for session in sessions.filter(|s| user.matches_session(&s.user)) {
+            let rank = (session.state, std::cmp::Reverse(session.latest));
+            // Hosts come in id order, so an equal later one does not win.
+            if best.as_ref().is_none_or(|(known, _)| rank < *known) {
+                best = Some((rank, host.clone()));
+            }
+        }
+    }
+    best.map(|((state, _), host)| (host, Reason::Reconnect(state)))
+}
+
+/// The user's lease in this farm, else one held in another farm on a host that
+/// is in this one too. Leases here have stood: a claim that has not is an open
+/// tunnel's and was met before.
+fn lease(
+    snapshot: &Snapshot,
+    aim: &Aim<'_>,
+    leases: &LeaseRecord,
+    now: Timestamp,
+) -> Option<HostId> {
+    let rules = snapshot.directory.rules();
+    let usable = |host: &HostId| {
+        may_return(snapshot, aim, host).is_some_and(|view| is_available(view, rules, now))
+    };
+    let own = leases.view(&aim.farm.id, now).into_iter();
+    let other = leases.views(now).filter(|view| *view.farm != aim.farm.id);
+    own.chain(other)
+        .map(|view| view.host)
+        .find(|host| usable(host))
+        .cloned()
+}
+
+/// The host, if somebody who was there before may go back: it is in the farm
+/// and not in maintenance.
+fn may_return<'a>(snapshot: &'a Snapshot, aim: &Aim<'_>, host: &HostId) -> Option<&'a HostView> {
+    let view = snapshot.hosts.get(host)?;
+    let member = snapshot.directory.is_member(&aim.farm.id, host);
+    (member && view.mode != Mode::Maintenance).then_some(view)
+}
+
+/// A user is moved off a host only after our own probe has failed for
+/// `reconnect_failover`; until then the way back leads there and nowhere else.
+fn is_available(view: &HostView, rules: &Rules, now: Timestamp) -> bool {
+    view.failing_for(now)
+        .is_none_or(|span| span < rules.reconnect_failover)
+}

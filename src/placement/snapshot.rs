@@ -1,0 +1,220 @@
+//! The picture a decision is made on: immutable, published whole, so that one
+//! request sees one generation of everything.
+//!
+//! Published by the fleet; a simulator builds it by hand.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::directory::{Directory, Mode};
+use super::identity::UserKey;
+use super::ids::{FarmId, HostId, TunnelId};
+use super::lease::LeaseKey;
+use super::time::Timestamp;
+
+/// How long a tunnel that stood may miss from its host's reports and still
+/// count as a session there: a logon takes that long to show.
+pub const UNSEEN: Duration = Duration::from_secs(60);
+
+/// Everything a decision reads besides the request and the user's own leases.
+#[derive(Debug, Clone, Default)]
+pub struct Snapshot {
+    /// Grows by one with every published change.
+    pub generation: u64,
+    /// What is configured.
+    pub directory: Arc<Directory>,
+    /// What is known of each configured host.
+    pub hosts: BTreeMap<HostId, Arc<HostView>>,
+}
+
+/// What is known of one host.
+#[derive(Debug, Clone, Default)]
+pub struct HostView {
+    /// Who may be placed here.
+    pub mode: Mode,
+    /// What our own probe says.
+    pub probe: Probe,
+    /// The last report of the host's agent; `None` where no agent ever reported.
+    pub report: Option<Report>,
+    /// Our tunnels to this host, pending and stood.
+    pub tunnels: Vec<TunnelView>,
+    /// Leases that linger here without a tunnel, with their ends.
+    pub lingering: BTreeMap<LeaseKey, Timestamp>,
+}
+
+/// What our own X.224 probe last said, and since when it says so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Probe {
+    /// Not asked yet.
+    #[default]
+    Unknown,
+    /// The RDP port answers.
+    Answering {
+        /// The first of the unbroken row of answers.
+        since: Timestamp,
+    },
+    /// The RDP port does not answer.
+    Failing {
+        /// The first of the unbroken row of failures.
+        since: Timestamp,
+    },
+}
+
+/// One of our tunnels to a host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TunnelView {
+    /// Which tunnel.
+    pub tunnel: TunnelId,
+    /// The lease key it holds; `None` for a user not known yet.
+    pub key: Option<LeaseKey>,
+    /// Its user; `None` where Guacamole prompts.
+    pub user: Option<UserKey>,
+    /// The farm it was placed in.
+    pub farm: FarmId,
+    /// When its RDP connection stood; `None` while pending.
+    pub stood: Option<Timestamp>,
+}
+
+/// What a host's agent reported.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Report {
+    /// When we received it.
+    pub received: Timestamp,
+    /// 0 to 100.
+    pub health: u8,
+    /// False where the agent says that nothing listens for RDP.
+    pub rdp_listener_ok: bool,
+    /// 0 to 100; `None` where the agent could not tell.
+    pub cpu_percent: Option<f64>,
+    /// 0 to 100; `None` where the agent could not tell.
+    pub memory_used_percent: Option<f64>,
+    /// Sessions with a user name; listeners and an empty console are none.
+    pub sessions: Vec<Session>,
+    /// Aliases, with their `||`, that the host says it does not publish.
+    pub missing_remote_apps: Vec<String>,
+}
+
+/// One user's login on a host, as the host reports it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Session {
+    /// Whose.
+    pub user: UserKey,
+    /// What it is doing.
+    pub state: SessionState,
+    /// When it was last connected or logged on.
+    pub latest: Timestamp,
+}
+
+/// What a reported session is doing, best to return to first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SessionState {
+    /// In use.
+    Active,
+    /// Connected, logon under way.
+    Connected,
+    /// Left behind.
+    Disconnected,
+}
+
+/// Whether a host can be reached for new sessions, and how that is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reach {
+    /// Its report is fresh, or its probe answers.
+    Online,
+    /// Nothing has been heard yet.
+    Unknown,
+    /// Its report is too old.
+    Silent,
+    /// Its probe fails.
+    Dead,
+}
+
+/// Sessions on a host as the score counts them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Load {
+    /// Active and connected sessions, and placements not yet seen as sessions.
+    pub active: u32,
+    /// Disconnected sessions.
+    pub disconnected: u32,
+}
+
+impl HostView {
+    /// How long our probe has been failing. A tunnel that stood after it began
+    /// to fail proves the host: then the probe's path is blocked, not the host.
+    pub fn failing_for(&self, now: Timestamp) -> Option<Duration> {
+        let Probe::Failing { since } = self.probe else {
+            return None;
+        };
+        let proven = self.tunnels.iter().any(|t| t.stood.is_some_and(|at| at >= since));
+        (!proven).then(|| now.since(since))
+    }
+
+    /// Whether new sessions can reach this host.
+    pub fn reach(&self, offline_after: Duration, now: Timestamp) -> Reach {
+        if self.failing_for(now).is_some() {
+            return Reach::Dead;
+        }
+        match (&self.report, self.probe) {
+            (Some(report), _) if now.since(report.received) > offline_after => Reach::Silent,
+            (Some(_), _) => Reach::Online,
+            // Failing, yet proven by a tunnel.
+            (None, Probe::Answering { .. } | Probe::Failing { .. }) => Reach::Online,
+            (None, Probe::Unknown) => Reach::Unknown,
+        }
+    }
+
+    /// Health as the score counts it: the agent's, or 100 for a host without one.
+    pub fn health(&self) -> u8 {
+        self.report.as_ref().map_or(100, |r| r.health.min(100))
+    }
+
+    /// Sessions as the score counts them, each user once.
+    ///
+    /// With an agent: reported sessions, and our placements until a report
+    /// shows them or [`UNSEEN`] after they stood. Without one: our open tunnels
+    /// are the active sessions, lingering leases the disconnected ones.
+    pub fn load(&self, now: Timestamp) -> Load {
+        let mut load = Load::default();
+        let reported = self.report.as_ref().map_or(&[][..], |r| &r.sessions);
+        for session in reported {
+            match session.state {
+                SessionState::Active | SessionState::Connected => load.active += 1,
+                SessionState::Disconnected => load.disconnected += 1,
+            }
+        }
+        for (at, tunnel) in self.tunnels.iter().enumerate() {
+            let overdue = tunnel.stood.is_some_and(|stood| now.since(stood) >= UNSEEN);
+            if self.report.is_some() && overdue {
+                continue;
+            }
+            let Some(user) = &tunnel.user else {
+                load.active += 1;
+                continue;
+            };
+            let mut earlier = self.tunnels.iter().take(at);
+            if earlier.any(|t| t.user.as_ref() == Some(user)) {
+                continue;
+            }
+            let mut same = reported.iter().filter(|s| user.matches_session(&s.user));
+            match same.next().map(|s| s.state) {
+                None => load.active += 1,
+                // Somebody on the way back to a session left behind makes it active.
+                Some(SessionState::Disconnected) if same.next().is_none() => {
+                    load.active += 1;
+                    load.disconnected = load.disconnected.saturating_sub(1);
+                }
+                Some(_) => {}
+            }
+        }
+        if self.report.is_none() {
+            let lingering = self.lingering.values().filter(|&&until| until > now).count();
+            load.disconnected = u32::try_from(lingering).unwrap_or(u32::MAX);
+        }
+        load
+    }
+}

@@ -1,0 +1,97 @@
+#!/usr/bin/env bash
+# Installs what tests/real needs: guacd 1.3.0, xrdp, TigerVNC, and a Python venv with the foreign
+# Guacamole clients. Called by tests/real/run; safe to run again, quick when nothing is missing.
+#
+# Exit: 0 all there; 10 it cannot be had here (the last lines say what and why); other: a fault of
+# this script.
+set -euo pipefail
+
+repo=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+venv=$repo/tests/.cache/venv
+requirements=$repo/tests/setup/requirements.txt
+log=$repo/tests/.cache/install.log
+
+# guacd left Debian after 11; these come from there. Everything else is Debian 12's own.
+guacd_packages=(guacd libguac-client-rdp0 libguac-client-vnc0)
+# python3-venv serves machines whose python3 is Debian's own, where venv is a package apart.
+packages=(xrdp tigervnc-standalone-server xterm x11-xserver-utils xauth xfonts-base
+          iproute2 procps util-linux passwd python3-venv)
+
+cannot() {
+    echo "CANNOT INSTALL the real components: $1"
+    [ -s "$log" ] && { echo "--- end of $log:"; tail -n 15 "$log"; }
+    echo "CANNOT: $1"
+    exit 10
+}
+
+# A second run waits for the first: apt takes one caller at a time and a venv half made helps nobody.
+mkdir -p "$repo/tests/.cache"
+exec 9>"$repo/tests/.cache/install.lock"
+flock 9
+: >"$log"
+
+installed() { [ "$(dpkg-query -W -f '${db:Status-Abbrev}' "$1" 2>/dev/null)" = "ii " ]; }
+
+missing=()
+for p in "${guacd_packages[@]}" "${packages[@]}"; do installed "$p" || missing+=("$p"); done
+
+apt() { apt-get -o DPkg::Lock::Timeout=300 "$@" >>"$log" 2>&1; }
+
+# Debian 11 beside Debian 12, at a priority below everything installed or offered by 12: only what 12
+# lacks (guacd and the two old libraries it is linked with) can ever come from it.
+add_bullseye() {
+    local site
+    site=$(apt-get indextargets --format '$(LABEL)|$(CODENAME)|$(SITE)' 'Created-By: Packages' \
+           | awk -F'|' '$1 == "Debian" && $2 == "bookworm" { print $3; exit }')
+    [ -n "$site" ] || cannot "apt's own sources name no Debian 12 (bookworm) mirror"
+    cat >/etc/apt/preferences.d/sessionguard-bullseye <<'PIN'
+Package: *
+Pin: release n=bullseye
+Pin-Priority: 100
+PIN
+    cat >/etc/apt/sources.list.d/sessionguard-bullseye.sources <<SOURCE
+Types: deb
+URIs: $site
+Suites: bullseye
+Components: main
+Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
+SOURCE
+}
+
+# Fresh installs of daemons start them (guacd on 4822, xrdp on 3389); the tests start their own.
+without_services() {
+    local policy=/usr/sbin/policy-rc.d rc=0
+    if [ -e "$policy" ]; then "$@"; return; fi
+    printf '#!/bin/sh\nexit 101\n' >"$policy"
+    chmod 755 "$policy"
+    "$@" || rc=$?
+    rm -f "$policy"
+    return "$rc"
+}
+
+if [ ${#missing[@]} -gt 0 ]; then
+    echo "installing: ${missing[*]}"
+    . /etc/os-release
+    [ "${VERSION_CODENAME:-}" = bookworm ] || cannot "made for Debian 12, this is ${PRETTY_NAME:-unknown}; missing: ${missing[*]}"
+    [ "$(id -u)" = 0 ] || cannot "not root; missing: ${missing[*]}"
+    export DEBIAN_FRONTEND=noninteractive
+    # An unrelated source of the machine may be broken: what counts is whether the install works.
+    apt update || echo "apt-get update reported faults (see $log); going on" >&2
+    for p in "${guacd_packages[@]}"; do
+        installed "$p" || { add_bullseye; apt update || true; break; }
+    done
+    without_services apt install -y --no-install-recommends "${missing[@]}" \
+        || cannot "apt-get install failed for: ${missing[*]}"
+fi
+
+# The venv is made again whenever the pinned list changed or it was left unfinished.
+stamp=$venv/.requirements
+if ! cmp -s "$requirements" "$stamp"; then
+    echo "making $venv"
+    rm -rf "$venv"
+    python3 -m venv "$venv" >>"$log" 2>&1 || cannot "python3 -m venv failed"
+    "$venv/bin/pip" install --disable-pip-version-check -r "$requirements" >>"$log" 2>&1 \
+        || cannot "pip install failed"
+    cp "$requirements" "$stamp"
+fi
+echo "real components: all installed"
