@@ -7,34 +7,40 @@
 
 use std::ops::Range;
 
+/// How far behind a word the separator may stand that makes it a key; bounds
+/// the work on a file that is one line of megabytes.
+const KEY_REACH: usize = 256;
+
 /// The values of all keys that look secret, in order and not overlapping.
 pub(super) fn secret_values(text: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let mut secret_table = false;
     let mut offset = 0;
     while offset < text.len() {
-        let line = rest_of_line(text, offset);
+        let end = offset + rest_of_line(text, offset).len();
+        let line = text.get(offset..end).unwrap_or_default();
         if line.trim_start().starts_with('[') {
             secret_table = words(line).any(|word| looks_secret(line, &word));
         }
-        match value_start(text, offset, line, secret_table) {
-            Some(start) => {
-                let end = value_end(text, start);
-                found.push(start..end);
-                offset = end.max(offset + 1);
-            }
-            None => offset += line.len() + 1,
+        while let Some(start) = value_start(text, offset, end, secret_table) {
+            offset = value_end(text, start).max(offset + 1);
+            found.push(start..offset);
         }
+        // A value may have ended on a later line: go on with what follows it.
+        offset = offset.max(end + 1);
     }
     found
 }
 
-/// Where on this line the first secret value begins.
-fn value_start(text: &str, offset: usize, line: &str, all: bool) -> Option<usize> {
+/// Where, from here to the end of the line, the first secret value begins.
+fn value_start(text: &str, offset: usize, end: usize, all: bool) -> Option<usize> {
+    let line = text.get(offset..end)?;
     let after_key = if all {
         0
     } else {
-        words(line).find(|word| looks_secret(line, word) && names_a_value(line, word))?.end
+        words(line)
+            .find(|word| looks_secret(line, word) && names_a_value(line, word))?
+            .end
     };
     let tail = line.get(after_key..)?;
     let separator = after_key + tail.find(['=', ':'])? + 1;
@@ -46,9 +52,10 @@ fn value_start(text: &str, offset: usize, line: &str, all: bool) -> Option<usize
 /// Whether a separator follows the word before anything that would end its key.
 fn names_a_value(line: &str, word: &Range<usize>) -> bool {
     let tail = line.get(word.end..).unwrap_or_default();
-    tail.find(['=', ':', ',', '{', '}', '['])
-        .and_then(|at| tail.get(at..))
-        .is_some_and(|rest| rest.starts_with(['=', ':']))
+    tail.chars()
+        .take(KEY_REACH)
+        .find(|c| matches!(c, '=' | ':' | ',' | '{' | '}' | '['))
+        .is_some_and(|c| c == '=' || c == ':')
 }
 
 /// Where the value that begins here ends.
@@ -56,7 +63,9 @@ fn value_end(text: &str, start: usize) -> usize {
     let value = text.get(start..).unwrap_or_default();
     let length = if let Some(quote) = ["\"\"\"", "'''"].iter().find(|q| value.starts_with(**q)) {
         let inner = value.get(quote.len()..).unwrap_or_default();
-        inner.find(quote).map_or(value.len(), |at| at + 2 * quote.len())
+        inner
+            .find(quote)
+            .map_or(value.len(), |at| at + 2 * quote.len())
     } else if value.starts_with(['[', '{']) {
         bracketed(value)
     } else if value.starts_with(['"', '\'']) {
@@ -67,15 +76,24 @@ fn value_end(text: &str, start: usize) -> usize {
     let rest = value.get(length..).unwrap_or_default();
     // What follows a whole value may go on being shown; anything else may be
     // the rest of a secret that was quoted wrongly.
-    let whole = length > 0 && rest.trim_start_matches([' ', '\t']).starts_with([',', '}', ']', '#']);
-    let length = if whole { length } else { length + rest_of_line(rest, 0).len() };
+    let whole = length > 0
+        && rest
+            .trim_start_matches([' ', '\t'])
+            .starts_with([',', '}', ']', '#']);
+    let length = if whole {
+        length
+    } else {
+        length + rest_of_line(rest, 0).len()
+    };
     start + length
 }
 
 /// Length of a quoted text with its quotes, at most to the end of the line.
 fn quoted(value: &str) -> usize {
     let mut chars = value.char_indices();
-    let Some((_, quote)) = chars.next() else { return 0 };
+    let Some((_, quote)) = chars.next() else {
+        return 0;
+    };
     let mut escaped = false;
     for (at, c) in chars {
         match c {
@@ -142,7 +160,14 @@ fn looks_secret(line: &str, word: &Range<usize>) -> bool {
 /// Whether a key of this name is taken to hold a secret.
 pub(super) fn is_secret_name(name: &str) -> bool {
     let lower = name.to_lowercase();
-    let parts = ["password", "passwd", "passphrase", "secret", "token", "credential"];
+    let parts = [
+        "password",
+        "passwd",
+        "passphrase",
+        "secret",
+        "token",
+        "credential",
+    ];
     parts.iter().any(|part| lower.contains(part)) || has_key_word(name)
 }
 
@@ -184,16 +209,28 @@ mod tests {
             ("db.api-key = 'x' # note", "db.api-key = *** # note"),
             ("apiKey = 12\nmonkey = 5", "apiKey = ***\nmonkey = 5"),
             ("a = { token = \"t\", b = 1 }", "a = { token = ***, b = 1 }"),
-            (r#"{"Secret" : "a\"b", "k": 1}"#, r#"{"Secret" : ***, "k": 1}"#),
+            (
+                r#"{"Secret" : "a\"b", "k": 1}"#,
+                r#"{"Secret" : ***, "k": 1}"#,
+            ),
             ("{\"secret\":\n  \"abc\"\n}", "{\"secret\":\n  ***\n}"),
-            ("pw_secret = \"\"\"\nab\ncd\"\"\"\nx = 1", "pw_secret = ***\nx = 1"),
-            ("tokens = [\n \"a]\",\n \"b\"\n]\nx = 1", "tokens = ***\nx = 1"),
+            (
+                "pw_secret = \"\"\"\nab\ncd\"\"\"\nx = 1",
+                "pw_secret = ***\nx = 1",
+            ),
+            (
+                "tokens = [\n \"a]\",\n \"b\"\n]\nx = 1",
+                "tokens = ***\nx = 1",
+            ),
             ("\"my token\" = \"abc\"", "\"my token\" = ***"),
             ("# password: abc", "# password: ***"),
             ("password = \"abc\"def\nx = 1", "password = ***\nx = 1"),
             ("password = \"abc", "password = ***"),
             ("password = '''abc\ndef", "password = ***"),
-            ("[secrets]\na = \"x\"\n[log]\nlevel = 1", "[secrets]\na = ***\n[log]\nlevel = 1"),
+            (
+                "[secrets]\na = \"x\"\n[log]\nlevel = 1",
+                "[secrets]\na = ***\n[log]\nlevel = 1",
+            ),
             ("a_token = 1, b_token = 2", "a_token = ***"),
         ] {
             assert_eq!(masked(text), shown, "{text}");

@@ -34,15 +34,14 @@ pub(super) fn parse(text: &str, source: SourceId) -> Result<Node, Vec<Located<Pr
             at,
         }]);
     }
-    let parsed =
-        parse_to_ast(text, &CollectOptions::default(), &strict()).map_err(|error| {
-            let message = error.kind().to_string().to_lowercase();
-            let at = place(error.range(), source);
-            vec![Located {
-                value: Problem::Syntax { message },
-                at,
-            }]
-        })?;
+    let parsed = parse_to_ast(text, &CollectOptions::default(), &strict()).map_err(|error| {
+        let message = error.kind().to_string().to_lowercase();
+        let at = place(error.range(), source);
+        vec![Located {
+            value: Problem::Syntax { message },
+            at,
+        }]
+    })?;
     let Some(value) = parsed.value else {
         return Err(vec![Located {
             value: Problem::Empty,
@@ -120,11 +119,7 @@ fn too_deep(text: &str) -> Option<usize> {
     None
 }
 
-fn convert(
-    value: ast::Value<'_>,
-    source: SourceId,
-    repeated: &mut Vec<Located<Problem>>,
-) -> Node {
+fn convert(value: ast::Value<'_>, source: SourceId, repeated: &mut Vec<Located<Problem>>) -> Node {
     let at = place(value.range(), source);
     let value = match value {
         ast::Value::StringLit(text) => Value::Text(text.value.into_owned()),

@@ -92,9 +92,12 @@ fn convert(value: Spanned<DeValue<'_>>, source: SourceId) -> Node {
         DeValue::Float(_) => Value::Fraction,
         DeValue::Boolean(truth) => Value::Bool(truth),
         DeValue::Datetime(_) => Value::Date,
-        DeValue::Array(items) => {
-            Value::List(items.into_iter().map(|item| convert(item, source)).collect())
-        }
+        DeValue::Array(items) => Value::List(
+            items
+                .into_iter()
+                .map(|item| convert(item, source))
+                .collect(),
+        ),
         DeValue::Table(table) => Value::Table(convert_table(table, source)),
     };
     Located { value, at }

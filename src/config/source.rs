@@ -99,7 +99,9 @@ impl Source {
     fn line_of(&self, offset: usize) -> (usize, usize) {
         let lines = self.lines.get_or_init(|| {
             let ends = self.text.bytes().enumerate().filter(|(_, b)| *b == b'\n');
-            std::iter::once(0).chain(ends.map(|(at, _)| at + 1)).collect()
+            std::iter::once(0)
+                .chain(ends.map(|(at, _)| at + 1))
+                .collect()
         });
         let line = lines.partition_point(|start| *start <= offset).max(1);
         let start = lines.get(line - 1).copied().unwrap_or_default();
@@ -197,7 +199,10 @@ mod tests {
         let shown = excerpt(&text, "HERE");
         assert!(shown.starts_with("...xxx"), "{shown}");
         assert!(shown.len() < 400, "{shown}");
-        assert!(shown.ends_with(&format!("{}^^^^", " ".repeat(BEFORE + 3))), "{shown}");
+        assert!(
+            shown.ends_with(&format!("{}^^^^", " ".repeat(BEFORE + 3))),
+            "{shown}"
+        );
     }
 
     #[test]
@@ -206,12 +211,18 @@ mod tests {
             excerpt(r#"{"password": "hunter2", "nmae": "x"}"#, "\"nmae\""),
             "{\"password\": ***, \"nmae\": \"x\"}\n                  ^^^^^^"
         );
-        assert_eq!(excerpt("api_key = \"abc\"", "\"abc\""), "api_key = ***\n          ^^^");
+        assert_eq!(
+            excerpt("api_key = \"abc\"", "\"abc\""),
+            "api_key = ***\n          ^^^"
+        );
     }
 
     #[test]
     fn what_a_terminal_obeys_is_replaced() {
-        assert_eq!(excerpt("a\t= \u{1b}[2J\u{202e}b", "b"), "a = \u{fffd}[2J\u{fffd}b\n         ^");
+        assert_eq!(
+            excerpt("a\t= \u{1b}[2J\u{202e}b", "b"),
+            "a = \u{fffd}[2J\u{fffd}b\n         ^"
+        );
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::lease::LeaseKey;
 use super::resource::{self, Carriers};
 
 /// What somebody asks for.
-#[derive(Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Request {
     /// What in the connection may name its resource.
     pub carriers: Carriers,

@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::directory::ResourceKind;
 use super::identity::UserKey;
 use super::ids::{FarmId, HostId, ResourceId};
 use super::lease::LeaseKey;
@@ -52,6 +53,8 @@ pub struct Placement {
     pub address: String,
     /// Its configured RDP port.
     pub port: u16,
+    /// What the resource publishes there.
+    pub kind: ResourceKind,
     /// Which step chose it.
     pub reason: Reason,
 }

@@ -11,7 +11,7 @@ use unicode_normalization::UnicodeNormalization;
 use super::directory::IdentitySource;
 
 /// What a connection says about its user, as it arrived.
-#[derive(Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Claims {
     /// RDP `username`: `user`, `DOMAIN\user` or `user@dns.domain`; may be empty.
     pub username: String,

@@ -93,6 +93,7 @@ fn placed(directory: &Directory, aim: &Aim<'_>, host: &HostId, reason: Reason) -
             host: configured.id.clone(),
             address: configured.address.clone(),
             port: configured.port,
+            kind: aim.resource.kind.clone(),
             reason,
         }),
         None => Outcome::Refused(Refusal::HeldElsewhere(host.clone())),

@@ -2,6 +2,7 @@
 
 import pytest
 from support.client import Client
+from support.picture import SCREEN
 
 
 def test_the_user_sees_a_drawn_desktop_of_the_chosen_host(gateway, farm, make_user, visit, tmp_path):
@@ -9,7 +10,7 @@ def test_the_user_sees_a_drawn_desktop_of_the_chosen_host(gateway, farm, make_us
     seen = visit(gateway, alice)
     picture = seen.client.picture
     picture.image().save(tmp_path / "desktop.png")
-    assert picture.image().size == (1024, 768)
+    assert picture.image().size == SCREEN
     assert not picture.blank() and len(picture.colours()) > 200
     assert seen.kind == "created"
     assert len(farm.logons(alice)) == 1, "one click, one RDP logon in the whole farm"

@@ -34,12 +34,14 @@ def answers(host, port):
 def free_displays(count):
     """The first of `count` free X displays in a row.
 
-    X sockets are abstract and X ports lie on 127.0.0.1, so mount namespaces do not keep them apart. The
+    X sockets are abstract and VNC ports lie on 127.0.0.1, so mount namespaces do not keep them apart. The
     range stays below the ephemeral ports.
     """
     for _ in range(100):
         first = random.randrange(100, 25000)
-        if all(_unused(base + d) for d in range(first, first + count) for base in (5900, 6000, 6200)):
+        with open("/proc/net/unix") as sockets:
+            taken = sockets.read()
+        if all(f"/.X11-unix/X{d}\n" not in taken and _unused(5900 + d) for d in range(first, first + count)):
             return first
     raise AssertionError("no free range of X displays found")
 

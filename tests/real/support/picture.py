@@ -8,6 +8,8 @@ import io
 
 from PIL import Image
 
+SCREEN = (1024, 768)  # what both clients ask for, and the size of the VNC desktop
+
 # The 216 colours that support/desktop.sh paints; xrdp's own login pages have a handful of them at most.
 _STEPS = (0, 95, 135, 175, 215, 255)
 _CUBE = {(r, g, b) for r in _STEPS for g in _STEPS for b in _STEPS}
@@ -21,7 +23,7 @@ class Picture:
         self._positions = {}  # layer -> (parent, x, y, z), for visible layers other than 0
         self._rects = {}      # layer -> pending rectangle of its path
         self._streams = {}    # stream -> (mask, layer, x, y, pieces)
-        self.images = 0
+        self._sized = set()   # layers that have had their `size`
 
     def apply(self, opcode, args):
         painter = getattr(self, f"_{opcode}", None)
@@ -46,12 +48,17 @@ class Picture:
         return len(self.colours()) < 2
 
     def desktop_drawn(self):
-        """Whether the test desktop (support/desktop.sh) is there, not merely some page."""
-        return self.images and len(_CUBE & self.colours().keys()) > 200
+        """Whether the test desktop (support/desktop.sh) is there whole, not merely some page or a part."""
+        image = self.image()
+        if image.size != SCREEN:
+            return False
+        right, bottom = SCREEN[0] - 3, SCREEN[1] - 3
+        corners = {image.getpixel(at) for at in ((2, 2), (right, 2), (2, bottom), (right, bottom))}
+        return len(corners) == 1 and corners != {(0, 0, 0)} and len(_CUBE & self.colours().keys()) > 200
 
     def background(self):
         """The colour that a session's desktop drew by lot when it began."""
-        return self.image().getpixel((2, self._layers[0].height - 3))
+        return self.image().getpixel((2, 2))
 
     # Instructions, named as on the wire.
 
@@ -60,6 +67,7 @@ class Picture:
         new = Image.new("RGBA", (int(width), int(height)))
         new.paste(old, (0, 0))
         self._layers[int(layer)] = new
+        self._sized.add(int(layer))
 
     def _img(self, stream, mask, layer, _mimetype, x, y):
         self._streams[stream] = (int(mask), int(layer), int(x), int(y), [])
@@ -74,7 +82,6 @@ class Picture:
         mask, layer, x, y, pieces = self._streams.pop(stream)
         data = b"".join(base64.b64decode(piece) for piece in pieces)
         self._draw(mask, layer, x, y, Image.open(io.BytesIO(data)).convert("RGBA"))
-        self.images += 1
 
     def _copy(self, source, sx, sy, width, height, mask, layer, x, y):
         sx, sy = int(sx), int(sy)
@@ -101,7 +108,9 @@ class Picture:
 
     def _draw(self, mask, layer, x, y, image):
         target = self._layer(layer)
-        if layer < 0:  # buffers grow as they are drawn to
+        # Buffers grow as they are drawn to. So does the screen where its `size` never came: guacd 1.3.0
+        # begins to draw before it has the new user on its list, and now and then that user misses the start.
+        if layer < 0 or layer not in self._sized:
             size = max(target.width, x + image.width), max(target.height, y + image.height)
             if size != target.size:
                 grown = Image.new("RGBA", size)

@@ -1,0 +1,285 @@
+//! Parameters by name: the names of `args` zipped with the values of `connect`.
+//!
+//! Never by position: a release may add names in the middle of the list. Refuses lists in which a
+//! name stands twice, and answers that do not match the list value by value; prints no value.
+//! Called by the handshake, and by whoever reads or rewrites a connection's parameters.
+
+use std::fmt;
+
+use crate::error::{HandshakeError, WidenError, Word};
+use crate::instruction::{Instruction, Side};
+
+/// The id of a connection in guacd: `$` and a UUID. It may be logged.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ConnectionId(String);
+
+impl ConnectionId {
+    /// Reads `$` and a UUID in its form of 8-4-4-4-12 hexadecimal digits, in either case.
+    ///
+    /// The text is kept as it is: ids that differ in case are different ids.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let uuid = text.strip_prefix('$')?;
+        is_uuid(uuid).then(|| Self(text.to_owned()))
+    }
+
+    /// Makes an id of a UUID's text, without the `$`; `None` if it is not 8-4-4-4-12.
+    #[must_use]
+    pub fn from_uuid_text(uuid: &str) -> Option<Self> {
+        is_uuid(uuid).then(|| Self(format!("${uuid}")))
+    }
+
+    /// The id as it stands on the wire, `$` included.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for ConnectionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for ConnectionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+fn is_uuid(text: &str) -> bool {
+    text.len() == 36
+        && text.bytes().enumerate().all(|(at, byte)| match at {
+            8 | 13 | 18 | 23 => byte == b'-',
+            _ => byte.is_ascii_hexdigit(),
+        })
+}
+
+/// Whether the first element of `args` is a protocol version: `VERSION_n_n_n`.
+///
+/// guacd 1.0.0 sends none; its first element is an ordinary name then.
+fn is_version(text: &str) -> bool {
+    let Some(numbers) = text.strip_prefix("VERSION_") else {
+        return false;
+    };
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    numbers.split('_').count() == 3 && numbers.split('_').all(is_number)
+}
+
+/// The parameter names that `args` announces, in order.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ParameterNames {
+    version: Option<String>,
+    /// INVARIANT: no name stands twice.
+    names: Vec<String>,
+}
+
+impl ParameterNames {
+    /// Reads an `args` instruction.
+    ///
+    /// # Errors
+    ///
+    /// [`HandshakeError::Opcode`] for another instruction, [`HandshakeError::DuplicateName`].
+    pub fn from_args(args: Instruction) -> Result<Self, HandshakeError> {
+        if args.opcode() != "args" {
+            return Err(wrong_opcode("args", &args));
+        }
+        let mut names = args.into_args();
+        let version = match names.first() {
+            Some(first) if is_version(first) => Some(names.remove(0)),
+            _ => None,
+        };
+        for (second, name) in names.iter().enumerate() {
+            if let Some(first) = names
+                .iter()
+                .take(second)
+                .position(|earlier| earlier == name)
+            {
+                return Err(HandshakeError::DuplicateName { first, second });
+            }
+        }
+        Ok(Self { version, names })
+    }
+
+    /// The protocol version guacd offers, `None` for 1.0.0 (or a peer that sends none).
+    #[must_use]
+    pub fn version(&self) -> Option<&str> {
+        self.version.as_deref()
+    }
+
+    /// The names in order, without the version.
+    pub fn iter(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(String::as_str)
+    }
+
+    /// Whether the name is announced.
+    #[must_use]
+    pub fn contains(&self, name: &str) -> bool {
+        self.iter().any(|known| known == name)
+    }
+
+    /// How many names there are, without the version.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    /// Whether no name is announced.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    /// How many values `connect` must bring: one for each name, and one for the version if any.
+    #[must_use]
+    pub fn slots(&self) -> usize {
+        self.names.len() + usize::from(self.version.is_some())
+    }
+
+    /// The `args` instruction, the version first.
+    #[must_use]
+    pub fn to_instruction(&self) -> Instruction {
+        Instruction::new("args", self.version().into_iter().chain(self.iter()))
+    }
+
+    /// Adds names at the end, so that guacd's own keep their places. All or nothing.
+    ///
+    /// # Errors
+    ///
+    /// A name that is present already or cannot be one (empty, not printable ASCII, of the form of
+    /// a version), or a result that Guacamole could not read: more than 127 elements, or 8,000
+    /// characters and more.
+    pub fn widen(&mut self, names: &[&str]) -> Result<(), WidenError> {
+        let mut wider = self.clone();
+        for (index, name) in names.iter().enumerate() {
+            if name.is_empty() || is_version(name) || !name.bytes().all(|b| b.is_ascii_graphic()) {
+                return Err(WidenError::NotAName { index });
+            }
+            if wider.contains(name) {
+                return Err(WidenError::Present { index });
+            }
+            wider.names.push((*name).to_owned());
+        }
+        wider.to_instruction().check(Side::Guacamole)?;
+        *self = wider;
+        Ok(())
+    }
+}
+
+impl fmt::Debug for ParameterNames {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let version = self.version().unwrap_or("no version");
+        write!(f, "ParameterNames({version}, {} names)", self.names.len())
+    }
+}
+
+/// The parameters of a connection: what `connect` answers to `args`.
+///
+/// `Debug` shows how many there are; values are read through [`Parameters::get`] alone.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Parameters {
+    version: Option<String>,
+    values: Vec<(String, String)>,
+}
+
+impl Parameters {
+    /// Zips the names with the values of a `connect` instruction.
+    ///
+    /// What Guacamole writes in the version's place is kept as it is; it may be empty.
+    ///
+    /// # Errors
+    ///
+    /// [`HandshakeError::Opcode`] for another instruction; [`HandshakeError::ConnectCount`] unless
+    /// there is exactly one value for each slot.
+    pub fn from_connect(
+        names: &ParameterNames,
+        connect: Instruction,
+    ) -> Result<Self, HandshakeError> {
+        if connect.opcode() != "connect" {
+            return Err(wrong_opcode("connect", &connect));
+        }
+        let (expected, got) = (names.slots(), connect.args().len());
+        if got != expected {
+            return Err(HandshakeError::ConnectCount { expected, got });
+        }
+        let mut values = connect.into_args().into_iter();
+        let version = names.version.as_ref().and_then(|_| values.next());
+        let values = names.names.iter().cloned().zip(values).collect();
+        Ok(Self { version, values })
+    }
+
+    /// What stands in the version's place: `None` if `args` had none.
+    #[must_use]
+    pub fn version(&self) -> Option<&str> {
+        self.version.as_deref()
+    }
+
+    /// The value: `None` if the name was not announced, `Some("")` if it is unset.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&str> {
+        let found = self.values.iter().find(|(known, _)| known == name);
+        found.map(|(_, value)| value.as_str())
+    }
+
+    /// Replaces a value; `false`, and nothing happens, if the name was not announced.
+    pub fn set(&mut self, name: &str, value: impl Into<String>) -> bool {
+        match self.values.iter_mut().find(|(known, _)| known == name) {
+            Some((_, slot)) => {
+                *slot = value.into();
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Takes a name out, with its value: guacd must not see what it did not announce.
+    pub fn narrow(&mut self, name: &str) -> Option<String> {
+        let at = self.values.iter().position(|(known, _)| known == name)?;
+        Some(self.values.remove(at).1)
+    }
+
+    /// The names in order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.values.iter().map(|(name, _)| name.as_str())
+    }
+
+    /// Names and values in order, values to be changed in place.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (&str, &mut String)> {
+        self.values
+            .iter_mut()
+            .map(|(name, value)| (name.as_str(), value))
+    }
+
+    /// How many parameters there are, without the version.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.values.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+
+    /// The `connect` instruction, the version first.
+    #[must_use]
+    pub fn to_instruction(&self) -> Instruction {
+        let values = self.values.iter().map(|(_, value)| value.as_str());
+        Instruction::new("connect", self.version().into_iter().chain(values))
+    }
+}
+
+impl fmt::Debug for Parameters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Parameters({} names)", self.values.len())
+    }
+}
+
+fn wrong_opcode(expected: &'static str, got: &Instruction) -> HandshakeError {
+    HandshakeError::Opcode {
+        expected,
+        got: Word::new(got.opcode()),
+    }
+}

@@ -1,0 +1,129 @@
+//! A small model of how guacd reads, and the demand that it agrees with whatever we accept.
+//!
+//! Modelled from its described behaviour, leniency included: the digits of a length are summed up
+//! as they come (none at all is 0, zeros may lead); the size of a character follows from its first
+//! byte alone, one that starts no character counts as one byte, and the rest of a character is
+//! never looked at; an element, being a C string, ends for its user at the first NUL.
+
+use proptest::prelude::*;
+
+use guac_protocol::{Decoder, Limits};
+
+use crate::properties::instruction;
+
+/// The elements of the first instruction and its size in bytes; `None` if guacd refuses it or
+/// waits for more.
+pub(crate) fn guacd_reads(stream: &[u8]) -> Option<(Vec<Vec<u8>>, usize)> {
+    let mut at = 0;
+    let mut elements = Vec::new();
+    loop {
+        let mut length = 0_usize;
+        while let digit @ b'0'..=b'9' = *stream.get(at)? {
+            length = length
+                .wrapping_mul(10)
+                .wrapping_add(usize::from(digit - b'0'));
+            at += 1;
+        }
+        if *stream.get(at)? != b'.' || length > 8_192 {
+            return None;
+        }
+        at += 1;
+        let start = at;
+        for _ in 0..length {
+            at += match *stream.get(at)? {
+                0xC0..=0xDF => 2,
+                0xE0..=0xEF => 3,
+                0xF0..=0xF7 => 4,
+                _ => 1,
+            };
+        }
+        let terminator = *stream.get(at)?;
+        let element = stream[start..at].split(|b| *b == 0).next();
+        elements.push(element.unwrap_or_default().to_vec());
+        at += 1;
+        match terminator {
+            b',' => {}
+            b';' => return Some((elements, at)),
+            _ => return None,
+        }
+    }
+}
+
+/// If we read an instruction out of the stream, guacd reads the same.
+fn agree(stream: &[u8]) -> Result<bool, TestCaseError> {
+    let Ok(decoded) = Decoder::new(Limits::HANDSHAKE).decode(stream) else {
+        return Ok(false);
+    };
+    let Some(instruction) = decoded.instruction else {
+        return Ok(false);
+    };
+    let mut ours = vec![instruction.opcode().as_bytes().to_vec()];
+    ours.extend(instruction.args().iter().map(|arg| arg.as_bytes().to_vec()));
+    prop_assert_eq!(guacd_reads(stream), Some((ours, decoded.consumed)));
+    Ok(true)
+}
+
+#[test]
+fn the_model_is_as_easily_fooled_as_guacd() {
+    let fooled: [&[u8]; 3] = [b"4.name,2.a\0;", b"4.name,1.\xF0;,,;", b"04.name,.;"];
+    for stream in fooled {
+        assert!(guacd_reads(stream).is_some(), "{stream:?}");
+        assert!(!agree(stream).unwrap(), "refused here");
+    }
+    assert!(agree("4.name,2.é😀;".as_bytes()).unwrap());
+}
+
+/// Bytes close to the grammar, so that many are accepted and many nearly.
+fn near_grammar() -> impl Strategy<Value = Vec<u8>> {
+    let edit = (
+        any::<prop::sample::Index>(),
+        prop_oneof![
+            Just(b'.'),
+            Just(b','),
+            Just(b';'),
+            Just(0_u8),
+            Just(b'0'),
+            Just(b'1'),
+            any::<u8>()
+        ],
+        0..3_u8,
+    );
+    (instruction(), prop::collection::vec(edit, 0..4)).prop_map(|(instruction, edits)| {
+        let mut bytes = crate::properties::bytes_of(&instruction);
+        for (index, byte, kind) in edits {
+            let at = index.index(bytes.len());
+            match kind {
+                0 => bytes[at] = byte,
+                1 => bytes.insert(at, byte),
+                _ if bytes.len() > 1 => drop(bytes.remove(at)),
+                _ => {}
+            }
+        }
+        bytes
+    })
+}
+
+/// Tokens of the grammar, thrown together.
+fn tokens() -> impl Strategy<Value = Vec<u8>> {
+    let token = prop_oneof![
+        4 => (0..4_usize).prop_map(|n| format!("{n}.").into_bytes()),
+        3 => prop::sample::select(vec![",", ";", "a", "é", "日", "😀", "0", "1"])
+            .prop_map(|text| text.as_bytes().to_vec()),
+        1 => any::<u8>().prop_map(|byte| vec![byte]),
+    ];
+    prop::collection::vec(token, 1..12).prop_map(|tokens| tokens.concat())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn guacd_reads_what_we_accept(stream in near_grammar()) {
+        agree(&stream)?;
+    }
+
+    #[test]
+    fn guacd_reads_what_we_accept_of_tokens(stream in tokens()) {
+        agree(&stream)?;
+    }
+}

@@ -1,0 +1,217 @@
+//! Keeps leases alive for as long as their tunnels are: one task for all.
+//!
+//! Tunnels say what happened to them by dropping a note that cannot fail and
+//! does not wait; the keeper does the writing. While the store fails, notes
+//! wait here (at most two a tunnel) and are tried again.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+use tracing::{info, warn};
+
+use super::Leases;
+use crate::placement::{LeaseKey, RENEWAL, TunnelId};
+use crate::store::StoreError;
+
+/// Leases written at a time.
+const TOGETHER: usize = 64;
+
+/// How often the keeper looks for what is due.
+const TICK: Duration = Duration::from_secs(1);
+
+/// The task that writes leases on behalf of open tunnels.
+#[derive(Debug)]
+pub struct Keeper {
+    leases: Arc<Leases>,
+    notes: mpsc::UnboundedReceiver<Note>,
+    /// Tunnels with a lease, open or ended and not written off yet.
+    tunnels: BTreeMap<TunnelId, Kept>,
+    /// Set while the store fails, so that it is said once.
+    failing: bool,
+}
+
+/// The way to tell the keeper.
+#[derive(Debug, Clone)]
+pub(super) struct Tell(mpsc::UnboundedSender<Note>);
+
+/// A tunnel's hold on a lease; dropping it ends the hold.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) key: LeaseKey,
+    tunnel: TunnelId,
+    tell: Tell,
+}
+
+#[derive(Debug)]
+struct Note {
+    tunnel: TunnelId,
+    key: LeaseKey,
+    news: News,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum News {
+    Claimed,
+    Stood,
+    Ended,
+}
+
+#[derive(Debug)]
+struct Kept {
+    key: LeaseKey,
+    news: News,
+    /// When it must be written next.
+    due: Instant,
+}
+
+impl Tell {
+    pub(super) fn held(&self, key: LeaseKey, tunnel: TunnelId) -> Held {
+        Held {
+            key,
+            tunnel,
+            tell: self.clone(),
+        }
+    }
+}
+
+impl Held {
+    pub(super) fn claimed(&self) {
+        self.note(News::Claimed);
+    }
+
+    pub(super) fn stood(&self) {
+        self.note(News::Stood);
+    }
+
+    fn note(&self, news: News) {
+        // The keeper outlives the tunnels; at the very end of the process there
+        // is nobody left to tell, and the lease runs out by itself.
+        let _ = self.tell.0.send(Note {
+            tunnel: self.tunnel.clone(),
+            key: self.key.clone(),
+            news,
+        });
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.note(News::Ended);
+    }
+}
+
+impl Keeper {
+    pub(super) fn new(leases: Arc<Leases>) -> (Self, Tell) {
+        let (tell, notes) = mpsc::unbounded_channel();
+        let keeper = Self {
+            leases,
+            notes,
+            tunnels: BTreeMap::new(),
+            failing: false,
+        };
+        (keeper, Tell(tell))
+    }
+
+    /// Runs until every [`super::Broker`] and every hold is gone and their last
+    /// news are written.
+    pub async fn run(mut self) {
+        let mut tick = interval(TICK);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut notes = Vec::new();
+        loop {
+            tokio::select! {
+                count = self.notes.recv_many(&mut notes, TOGETHER) => {
+                    if count == 0 {
+                        break;
+                    }
+                    notes.drain(..).for_each(|note| self.hear(note));
+                }
+                _ = tick.tick() => self.leases.fleet.expire_leases(self.leases.clock.now()),
+            }
+            self.write_due().await;
+        }
+    }
+
+    fn hear(&mut self, Note { tunnel, key, news }: Note) {
+        let now = Instant::now();
+        let due = if news == News::Claimed { now + RENEWAL } else { now };
+        self.tunnels.insert(tunnel, Kept { key, news, due });
+    }
+
+    /// Writes what is due, many at a time so that one sync to disk serves them
+    /// all, until nothing is due or the store fails.
+    async fn write_due(&mut self) {
+        loop {
+            let now = Instant::now();
+            let due = self.tunnels.iter().filter(|(_, kept)| kept.due <= now);
+            let lease = self.leases.fleet.snapshot().directory.rules().lease;
+            let mut writing = JoinSet::new();
+            for (tunnel, kept) in due.take(TOGETHER) {
+                let leases = Arc::clone(&self.leases);
+                let (tunnel, key, news) = (tunnel.clone(), kept.key.clone(), kept.news);
+                writing.spawn(async move {
+                    let written = leases.tell(&key, &tunnel, news, lease).await;
+                    (tunnel, news, written)
+                });
+            }
+            if writing.is_empty() {
+                return;
+            }
+            let mut failure = None;
+            while let Some(done) = writing.join_next().await {
+                match done {
+                    Ok((tunnel, news, Ok(()))) => self.written(&tunnel, news, lease),
+                    Ok((_, _, Err(error))) => failure = Some(error),
+                    // A writer that panicked: its tunnel stays due.
+                    Err(_) => failure = Some(StoreError::Closed),
+                }
+            }
+            self.note_failure(failure.as_ref());
+            if failure.is_some() {
+                return;
+            }
+        }
+    }
+
+    fn written(&mut self, tunnel: &TunnelId, news: News, lease: Duration) {
+        if news == News::Ended {
+            self.tunnels.remove(tunnel);
+        } else if let Some(kept) = self.tunnels.get_mut(tunnel) {
+            // A lease that has stood is renewed thrice in its time, since one
+            // or two of the writings may fail.
+            let pause = if news == News::Stood { (lease / 3).max(TICK) } else { RENEWAL };
+            kept.due = Instant::now() + pause;
+        }
+    }
+
+    fn note_failure(&mut self, failure: Option<&StoreError>) {
+        match failure {
+            Some(error) if !self.failing => warn!(%error, "Leases cannot be written, trying again"),
+            None if self.failing => info!("Leases are written again"),
+            _ => {}
+        }
+        self.failing = failure.is_some();
+    }
+}
+
+impl Leases {
+    async fn tell(
+        &self,
+        key: &LeaseKey,
+        tunnel: &TunnelId,
+        news: News,
+        lease: Duration,
+    ) -> Result<(), StoreError> {
+        let now = self.clock.now();
+        self.update(key, |record| match news {
+            News::Claimed => drop(record.renew_claim(tunnel, now)),
+            News::Stood => drop(record.stood(tunnel, lease, now)),
+            News::Ended => record.end(tunnel, lease, now),
+        })
+        .await
+    }
+}

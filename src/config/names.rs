@@ -1,0 +1,162 @@
+//! Reads ids, names, tags and RemoteApp aliases.
+//!
+//! What passes here can stand in a log line, a selector and a lease key
+//! without being escaped or mistaken for something else.
+
+use super::node::{Node, Value};
+use super::value_error::ValueError;
+use super::values::{text, wrong_type};
+
+/// Longest id in characters.
+const LONGEST_ID: usize = 128;
+/// Longest name or other free text in characters.
+const LONGEST_TEXT: usize = 1024;
+
+/// An id as the file gives it.
+pub(super) fn id<T: From<String>>(node: &Node) -> Result<T, ValueError> {
+    let text = text(node)?;
+    check_id(text)?;
+    Ok(text.to_owned().into())
+}
+
+/// What every id must satisfy, derived ones too: `;`, `|` and `=` part the
+/// fields of selectors and lease keys.
+pub(super) fn check_id(text: &str) -> Result<(), ValueError> {
+    check_text(text, LONGEST_ID)?;
+    match text.chars().find(|c| matches!(c, ';' | '|' | '=')) {
+        Some(c) => Err(ValueError::IdCharacter { c }),
+        None => Ok(()),
+    }
+}
+
+/// A name people read, or text matched as a whole.
+pub(super) fn name(node: &Node) -> Result<String, ValueError> {
+    let text = text(node)?;
+    check_text(text, LONGEST_TEXT)?;
+    Ok(text.to_owned())
+}
+
+/// Text that may be empty or begin and end with blanks, such as a command line.
+pub(super) fn free_text(node: &Node) -> Result<String, ValueError> {
+    let text = text(node)?;
+    check_length_and_controls(text, LONGEST_TEXT)?;
+    Ok(text.to_owned())
+}
+
+/// The id of a Guacamole connection: text for Guacamole, digits in its
+/// database, and so often written as a number.
+pub(super) fn connection_id(node: &Node) -> Result<String, ValueError> {
+    match &node.value {
+        Value::Integer(number) if *number >= 0 => Ok(number.to_string()),
+        Value::Integer(_) => Err(wrong_type(node, "text or a number from 0")),
+        Value::Text(_) => name(node),
+        _ => Err(wrong_type(node, "text or a whole number")),
+    }
+}
+
+/// A RemoteApp alias, given back with exactly one `||`.
+pub(super) fn alias(node: &Node) -> Result<String, ValueError> {
+    let text = text(node)?;
+    check_text(text, LONGEST_TEXT)?;
+    let bare = text.strip_prefix("||").unwrap_or(text);
+    if bare.is_empty() || bare.starts_with('|') || bare.starts_with(char::is_whitespace) {
+        return Err(ValueError::Alias {
+            alias: text.to_owned(),
+        });
+    }
+    Ok(format!("||{bare}"))
+}
+
+fn check_text(text: &str, limit: usize) -> Result<(), ValueError> {
+    if text.trim().is_empty() {
+        return Err(ValueError::Blank);
+    }
+    check_length_and_controls(text, limit)?;
+    if text.trim().len() != text.len() {
+        return Err(ValueError::OuterSpace);
+    }
+    Ok(())
+}
+
+fn check_length_and_controls(text: &str, limit: usize) -> Result<(), ValueError> {
+    if let Some(c) = text.chars().find(|c| c.is_control()) {
+        return Err(ValueError::ControlCharacter { c });
+    }
+    if text.chars().count() > limit {
+        return Err(ValueError::TooLong { limit });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::node::{At, Located, SourceId};
+
+    fn node(text: &str) -> Node {
+        let at = At {
+            source: SourceId(0),
+            start: 0,
+            end: 0,
+        };
+        Located {
+            value: Value::Text(text.to_owned()),
+            at,
+        }
+    }
+
+    #[test]
+    fn ids_hold_nothing_that_parts_fields() {
+        for good in ["office", "Büro 1", "a.b:c/d", &"x".repeat(128)] {
+            assert_eq!(check_id(good), Ok(()), "{good}");
+        }
+        for (bad, why) in [
+            ("", ValueError::Blank),
+            (" ", ValueError::Blank),
+            (" a", ValueError::OuterSpace),
+            ("a\u{a0}", ValueError::OuterSpace),
+            ("a;b", ValueError::IdCharacter { c: ';' }),
+            ("a|b", ValueError::IdCharacter { c: '|' }),
+            ("a=b", ValueError::IdCharacter { c: '=' }),
+            ("a\nb", ValueError::ControlCharacter { c: '\n' }),
+            ("a\u{85}", ValueError::ControlCharacter { c: '\u{85}' }),
+            (&"x".repeat(129), ValueError::TooLong { limit: 128 }),
+        ] {
+            assert_eq!(check_id(bad), Err(why), "{bad}");
+        }
+    }
+
+    #[test]
+    fn an_alias_gets_exactly_two_bars() {
+        for written in ["Sage", "||Sage"] {
+            assert_eq!(alias(&node(written)).as_deref(), Ok("||Sage"));
+        }
+        assert_eq!(alias(&node("a|b")).as_deref(), Ok("||a|b"));
+        for bad in [
+            "|Sage",
+            "|||Sage",
+            "||||Sage",
+            "||",
+            "|",
+            "",
+            "|| Sage",
+            "||Sa\u{7}ge",
+            " Sage",
+        ] {
+            assert!(alias(&node(bad)).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn connection_ids_may_be_numbers() {
+        let at = node("").at;
+        let number = |n| Located {
+            value: Value::Integer(n),
+            at,
+        };
+        assert_eq!(connection_id(&number(42)).as_deref(), Ok("42"));
+        assert_eq!(connection_id(&node("42")).as_deref(), Ok("42"));
+        assert!(connection_id(&number(-1)).is_err());
+        assert!(connection_id(&node("")).is_err());
+    }
+}

@@ -1,0 +1,241 @@
+//! Everything that can be wrong with the configuration, and what to do about it.
+//!
+//! Raised by the whole room, printed through [`super::finding`]. A problem
+//! carries its facts in fields; names taken from a file pass through [`Shown`]
+//! so that a log or terminal can neither be flooded nor obey them.
+
+use std::fmt;
+
+use super::shape::Shape;
+use super::value_error::ValueError;
+
+/// What is wrong, without the place.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Problem {
+    #[error("there is no such file")]
+    Missing,
+    #[error("cannot be read: {reason}")]
+    Unreadable { reason: String },
+    #[error("this is a directory, not a file")]
+    Directory,
+    #[error("this is not a directory")]
+    NotADirectory,
+    #[error("this is not a regular file")]
+    NotRegular,
+    #[error("larger than the limit of {} MiB", limit / (1024 * 1024))]
+    TooLarge { limit: u64 },
+    #[error("not UTF-8 text: byte {offset} starts no character")]
+    NotUtf8 { offset: usize },
+    #[error("begins with a byte order mark")]
+    ByteOrderMark,
+    #[error("the file is empty")]
+    Empty,
+    #[error("this file is not read")]
+    OtherFormat,
+    #[error("{message}")]
+    Syntax { message: String },
+    #[error("nested deeper than {limit} levels")]
+    TooDeep { limit: usize },
+    #[error("the key `{}` stands twice in one object", Shown(key))]
+    RepeatedKey { key: String },
+
+    #[error("unknown key `{}` in {shape}", Shown(key))]
+    UnknownKey {
+        key: String,
+        shape: Shape,
+        /// The known key that differs by a slip of the finger.
+        near: Option<&'static str>,
+        /// The table that has a key of exactly this name.
+        home: Option<Shape>,
+    },
+    #[error("`{key}` holds for all farms and cannot be set in one")]
+    GlobalOnly { key: &'static str },
+    #[error("{shape} must be a table, got {got}")]
+    NotATable { shape: Shape, got: &'static str },
+    #[error("{shape} must be a list of tables, got {got}")]
+    NotAList { shape: Shape, got: &'static str },
+    #[error("`{}` in {shape}: {error}", Shown(key))]
+    Value {
+        key: String,
+        shape: Shape,
+        error: ValueError,
+    },
+    #[error("{shape} without `{key}`")]
+    MissingKey { shape: Shape, key: &'static str },
+    #[error("{shape} without `id` and `name`")]
+    Nameless { shape: Shape },
+    #[error("no id can be derived from the name \"{}\"", Shown(name))]
+    NoDerivedId { name: String },
+    #[error("cannot tell what this object is")]
+    Unclassified,
+    #[error("expected an object, got {got}")]
+    NotAnObject { got: &'static str },
+    #[error("`{key}` is for a resource of kind `remoteapp` only")]
+    RemoteAppOnly { key: &'static str },
+    #[error("the probe's `timeout` is longer than its `interval`")]
+    ProbeOverlap,
+
+    #[error("two {kind} have the id `{}`", Shown(id))]
+    EqualIds { kind: &'static str, id: String },
+    #[error("two hosts have the address {}", Shown(address))]
+    EqualAddresses { address: String },
+    #[error("two listeners have the address {address}")]
+    EqualListeners { address: String },
+    #[error("two enabled resources have the connection id `{}`", Shown(id))]
+    EqualConnectionIds { id: String },
+    #[error("two enabled resources have the connection name \"{}\"", Shown(name))]
+    EqualConnectionNames { name: String },
+    #[error("two enabled resources have the host name `{}` and {}", Shown(hostname), app(alias.as_deref()))]
+    EqualHostnames {
+        hostname: String,
+        alias: Option<String>,
+    },
+
+    #[error("there is no farm `{}`", Shown(farm))]
+    NoDefaultFarm { farm: String },
+    #[error(
+        "the resource `{}` names the farm `{}`, which does not exist",
+        Shown(resource),
+        Shown(farm)
+    )]
+    NoFarmOfResource { resource: String, farm: String },
+    #[error(
+        "the host `{}` names the farm `{}`, which does not exist",
+        Shown(host),
+        Shown(farm)
+    )]
+    NoFarmOfHost { host: String, farm: String },
+    #[error(
+        "the farm `{}` names the host `{}`, which does not exist",
+        Shown(farm),
+        Shown(host)
+    )]
+    NoHostOfFarm { farm: String, host: String },
+    #[error(
+        "the resource `{}` has no farm and there is no default farm",
+        Shown(resource)
+    )]
+    Farmless { resource: String },
+    #[error(
+        "the farm `{}` requires an empty set of tags, which matches no host",
+        Shown(farm)
+    )]
+    EmptyTags { farm: String },
+    #[error("{count} more are not listed")]
+    More { count: usize },
+}
+
+impl Problem {
+    /// What to do about it, where that is not plain from the problem.
+    pub(super) fn help(&self) -> Option<String> {
+        let fixed = match self {
+            Self::UnknownKey {
+                shape, near, home, ..
+            } => {
+                return Some(unknown_key_help(*shape, *near, *home));
+            }
+            Self::Value { error, .. } => return error.help(),
+            Self::MissingKey { shape, key } => {
+                return shape.example(key).map(|line| format!("add {line}"));
+            }
+            Self::Missing => "create it, or name another file with --config",
+            Self::NotRegular => "only regular files and links to them are read",
+            Self::NotUtf8 { .. } => "save the file as UTF-8",
+            Self::ByteOrderMark => "save the file as UTF-8 without a byte order mark",
+            Self::Empty => {
+                "fill it or remove it; a file with only a comment counts as filled in TOML"
+            }
+            Self::OtherFormat => "only *.toml and *.json are read; convert or rename it",
+            Self::RepeatedKey { .. } => "remove one of them",
+            Self::GlobalOnly { .. } => "set it in [broker]",
+            Self::Nameless { .. } => "add `id` or `name`",
+            Self::NoDerivedId { .. } => {
+                "add an `id`; only letters and digits of a name enter a derived one"
+            }
+            Self::Unclassified => {
+                "wrap it, { \"farms\": [...] }, { \"resources\": [...] } or { \"hosts\": [...] }; \
+                 a lone object is a resource with `kind` or `farm_id`, a host with `address`, \
+                 a farm with `agent_ids` or `required_tags`"
+            }
+            Self::RemoteAppOnly { .. } => "remove it, or set kind = \"remoteapp\"",
+            Self::ProbeOverlap => "make the timeout at most as long as the interval",
+            Self::EqualIds { .. } => "give one of them another id",
+            Self::EqualAddresses { .. } | Self::EqualListeners { .. } => "remove one of them",
+            Self::EqualConnectionIds { .. }
+            | Self::EqualConnectionNames { .. }
+            | Self::EqualHostnames { .. } => {
+                "a connection must lead to one resource: change or disable one of them"
+            }
+            Self::NoDefaultFarm { .. } => "define the farm or name another",
+            Self::NoFarmOfResource { .. } => "define the farm; until then the resource is refused",
+            Self::NoFarmOfHost { .. } => "define the farm or correct the name",
+            Self::NoHostOfFarm { .. } => "define the host or correct the name",
+            Self::Farmless { .. } => {
+                "set its `farm_id`, or `default_farm` in [broker]; until then it is refused"
+            }
+            Self::EmptyTags { .. } => "name the tags, or remove `required_tags`",
+            Self::Unreadable { .. }
+            | Self::Directory
+            | Self::NotADirectory
+            | Self::TooLarge { .. }
+            | Self::Syntax { .. }
+            | Self::TooDeep { .. }
+            | Self::NotATable { .. }
+            | Self::NotAList { .. }
+            | Self::NotAnObject { .. }
+            | Self::More { .. } => return None,
+        };
+        Some(fixed.to_owned())
+    }
+}
+
+fn unknown_key_help(shape: Shape, near: Option<&'static str>, home: Option<Shape>) -> String {
+    match (near, home) {
+        (_, Some(home)) => format!("it belongs in {home}"),
+        (Some(near), None) => format!("did you mean `{near}`?"),
+        (None, None) => format!("known here: {}", shape.keys().join(", ")),
+    }
+}
+
+fn app(alias: Option<&str>) -> String {
+    alias.map_or_else(
+        || "no RemoteApp".to_owned(),
+        |alias| format!("the RemoteApp `{}`", Shown(alias)),
+    )
+}
+
+/// Text from a file, made fit to print: one line, no control characters, short.
+pub(super) struct Shown<'a>(pub(super) &'a str);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const LONGEST: usize = 80;
+        let mut chars = self.0.chars();
+        for c in chars.by_ref().take(LONGEST) {
+            // Quotes stay as they are; they end nothing here.
+            match c {
+                '"' | '\'' => fmt::Write::write_char(f, c)?,
+                c => write!(f, "{}", c.escape_debug())?,
+            }
+        }
+        if chars.next().is_some() {
+            f.write_str("...")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Shown;
+
+    #[test]
+    fn names_are_shown_on_one_short_line() {
+        assert_eq!(Shown("Büro \"1\"").to_string(), "Büro \"1\"");
+        assert_eq!(
+            Shown("a\n\u{1b}[2J\u{202e}").to_string(),
+            "a\\n\\u{1b}[2J\\u{202e}"
+        );
+        assert_eq!(Shown(&"x".repeat(99)).to_string(), "x".repeat(80) + "...");
+    }
+}

@@ -1,0 +1,211 @@
+//! The checked configuration: what the rest of the program gets to see.
+//!
+//! Plain values with their defaults. Every [`Config`] was checked as a whole,
+//! so nobody downstream asks again whether a port is a port. What placement
+//! reads is in the [`Directory`]; the rest is for the rooms that dial, listen,
+//! probe, store and log.
+
+use std::fmt;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::placement::Directory;
+
+/// Everything configured, of one generation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// Where Guacamole reaches us.
+    // INVARIANT: at least one; no two with one address, port 0 aside.
+    pub listen: Vec<Listen>,
+    /// The guacd behind us.
+    pub guacd: Guacd,
+    /// How hosts are probed.
+    pub probe: Probe,
+    /// Where leases and modes are kept.
+    pub store: StoreSettings,
+    /// How long the broker itself waits.
+    pub timeouts: Timeouts,
+    /// What is logged.
+    pub log: LogSettings,
+    /// Hosts, farms, resources and rules.
+    pub directory: Arc<Directory>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            listen: vec![Listen::default()],
+            guacd: Guacd::default(),
+            probe: Probe::default(),
+            store: StoreSettings::default(),
+            timeouts: Timeouts::default(),
+            log: LogSettings::default(),
+            directory: Arc::default(),
+        }
+    }
+}
+
+/// One listener for Guacamole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listen {
+    /// IP address and port; port 0 lets the system choose.
+    pub address: SocketAddr,
+    /// A connection that sent nothing for this long is closed without a word.
+    pub first_byte_timeout: Duration,
+    /// Time from `select` to a complete `connect`.
+    pub handshake_timeout: Duration,
+}
+
+impl Default for Listen {
+    fn default() -> Self {
+        Self {
+            address: SocketAddr::from((Ipv4Addr::LOCALHOST, 4822)),
+            first_byte_timeout: Duration::from_secs(30),
+            handshake_timeout: Duration::from_secs(15),
+        }
+    }
+}
+
+/// The guacd behind us.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Guacd {
+    /// Name or IP address, and port. Looked up at every dial.
+    pub address: HostPort,
+    /// Time for the whole dial, all addresses of the name together.
+    pub connect_timeout: Duration,
+}
+
+impl Default for Guacd {
+    fn default() -> Self {
+        Self {
+            address: HostPort {
+                host: "127.0.0.1".to_owned(),
+                port: 4823,
+            },
+            connect_timeout: Duration::from_secs(3),
+        }
+    }
+}
+
+/// A host name or IP address with a port.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HostPort {
+    /// Name or IP address, without brackets.
+    pub host: String,
+    /// Port, never 0.
+    pub port: u16,
+}
+
+impl fmt::Display for HostPort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Only an IPv6 address holds a colon, and needs brackets beside a port.
+        if self.host.contains(':') {
+            write!(f, "[{}]:{}", self.host, self.port)
+        } else {
+            write!(f, "{}:{}", self.host, self.port)
+        }
+    }
+}
+
+/// How hosts are probed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Probe {
+    /// Time from one probe of a host to the next.
+    pub interval: Duration,
+    /// A probe unanswered for this long has failed.
+    // INVARIANT: at most `interval`.
+    pub timeout: Duration,
+}
+
+impl Default for Probe {
+    fn default() -> Self {
+        Self {
+            interval: Duration::from_secs(10),
+            timeout: Duration::from_secs(2),
+        }
+    }
+}
+
+/// Where leases, history and host modes are kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoreSettings {
+    /// The file of the embedded store; its directory must be writable.
+    pub path: PathBuf,
+}
+
+impl Default for StoreSettings {
+    fn default() -> Self {
+        Self {
+            path: PathBuf::from("/var/lib/sessionguard/sessionguard.redb"),
+        }
+    }
+}
+
+/// How long the broker itself waits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Timeouts {
+    /// Budget of one placement, counted from the whole `connect` read.
+    // INVARIANT: 1 to 14 s; guacd gives up 15 s after its last input.
+    pub placement: Duration,
+    /// How long a shutdown waits for running tunnels to end by themselves.
+    pub drain: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self {
+            placement: Duration::from_secs(10),
+            drain: Duration::from_secs(8 * 3600),
+        }
+    }
+}
+
+/// What is logged, and how.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct LogSettings {
+    /// The least serious line that is written.
+    pub level: LogLevel,
+    /// Lines for people or for programs.
+    pub format: LogFormat,
+}
+
+/// How serious a log line must be to be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LogLevel {
+    /// Something failed.
+    Error,
+    /// Something needs attention.
+    Warn,
+    /// Placements, ends of tunnels, changes.
+    #[default]
+    Info,
+    /// What helps to find a fault.
+    Debug,
+    /// Everything.
+    Trace,
+}
+
+impl LogLevel {
+    /// The level as the configuration writes it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Warn => "warn",
+            Self::Info => "info",
+            Self::Debug => "debug",
+            Self::Trace => "trace",
+        }
+    }
+}
+
+/// Form of the log lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LogFormat {
+    /// Lines for people.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+}

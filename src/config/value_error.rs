@@ -1,0 +1,125 @@
+//! Why the value of a known key is refused: what was expected, what was there.
+//!
+//! Raised by [`super::values`], [`super::network`] and [`super::names`]; a
+//! [`super::problem::Problem`] adds the key and the table.
+
+use super::problem::Shown;
+
+/// What is wrong with a value.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum ValueError {
+    #[error("expected {expected}, got {got}")]
+    WrongType {
+        expected: &'static str,
+        got: &'static str,
+    },
+    #[error("expected a whole number of seconds, got text")]
+    SecondsAsText { seconds: Option<u64> },
+    #[error("expected a time with a unit, got the bare number {number}")]
+    TimeWithoutUnit { number: String },
+    #[error("\"{}\" is not a time", Shown(text))]
+    NotATime { text: String },
+    #[error("expected {least} to {most}, got {got}")]
+    OutOfRange {
+        least: String,
+        most: String,
+        got: String,
+    },
+    #[error("expected {}, got \"{}\"", either(allowed), Shown(got))]
+    NotOneOf {
+        allowed: Vec<&'static str>,
+        got: String,
+    },
+    #[error("must not be blank")]
+    Blank,
+    #[error("must not be an empty list")]
+    EmptyList,
+    #[error("\"{}\" is listed twice", Shown(item))]
+    ListedTwice { item: String },
+
+    #[error("longer than {limit} characters")]
+    TooLong { limit: usize },
+    #[error("begins or ends with white space")]
+    OuterSpace,
+    #[error("holds the control character {}", c.escape_default())]
+    ControlCharacter { c: char },
+    #[error("an id must not contain `{c}`")]
+    IdCharacter { c: char },
+    #[error("\"{}\" is not an alias", Shown(alias))]
+    Alias { alias: String },
+
+    #[error("\"{}\" is a URL", Shown(text))]
+    Url { text: String },
+    #[error("\"{}\" carries a port", Shown(text))]
+    PortInAddress {
+        text: String,
+        host: String,
+        port: u16,
+    },
+    #[error("\"{}\" is not a host name or IP address", Shown(text))]
+    NotAHost { text: String },
+    #[error("\"{}\" has no port", Shown(text))]
+    NoPort { text: String },
+    #[error("\"{}\" is not a port", Shown(text))]
+    NotAPort { text: String },
+    #[error("\"{}\" is an IPv6 address without brackets", Shown(text))]
+    Unbracketed { text: String },
+    #[error("\"{}\" is not an IP address to listen on", Shown(text))]
+    NotAnIp { text: String },
+}
+
+impl ValueError {
+    /// What to write instead, where that is not plain from the error.
+    pub(super) fn help(&self) -> Option<String> {
+        let help = match self {
+            Self::WrongType { got: "null", .. } => "leave the key out".to_owned(),
+            Self::SecondsAsText { seconds } => match seconds {
+                Some(seconds) => format!("write {seconds}, without quotes"),
+                None => "write a bare number, 900 for fifteen minutes".to_owned(),
+            },
+            Self::TimeWithoutUnit { number } => {
+                format!("write \"{number}s\" if these are seconds; units are ms, s, m, h and d")
+            }
+            Self::NotATime { .. } => {
+                "write a whole number and one unit of ms, s, m, h and d, such as \"250ms\" or \"8h\""
+                    .to_owned()
+            }
+            Self::IdCharacter { .. } => {
+                "`;`, `|` and `=` separate fields where ids are used; use `-` or `_`".to_owned()
+            }
+            Self::Alias { .. } => "write the alias bare or with two bars: \"Sage\" or \"||Sage\"".to_owned(),
+            Self::Url { .. } => "write the host name or IP address alone".to_owned(),
+            Self::PortInAddress { host, port, .. } => {
+                format!("write address = \"{}\" and port = {port}", Shown(host))
+            }
+            Self::NotAHost { .. } => {
+                "letters, digits, `-`, `_` and dots; other scripts in their `xn--` form".to_owned()
+            }
+            Self::NoPort { text } => format!("add one, such as \"{}:4822\"", Shown(text)),
+            Self::NotAPort { .. } => "a port is a number from 1 to 65535".to_owned(),
+            Self::Unbracketed { .. } => "put it in brackets, such as \"[::1]:4822\"".to_owned(),
+            Self::NotAnIp { .. } => {
+                "127.0.0.1 for this machine alone, 0.0.0.0 or [::] for all its addresses".to_owned()
+            }
+            Self::ListedTwice { .. } => "remove one of them".to_owned(),
+            Self::OuterSpace => "remove the white space".to_owned(),
+            Self::WrongType { .. }
+            | Self::OutOfRange { .. }
+            | Self::NotOneOf { .. }
+            | Self::Blank
+            | Self::EmptyList
+            | Self::TooLong { .. }
+            | Self::ControlCharacter { .. } => return None,
+        };
+        Some(help)
+    }
+}
+
+fn either(allowed: &[&str]) -> String {
+    let quoted: Vec<String> = allowed.iter().map(|word| format!("\"{word}\"")).collect();
+    match quoted.split_last() {
+        Some((last, [])) => last.clone(),
+        Some((last, rest)) => format!("{} or {last}", rest.join(", ")),
+        None => String::new(),
+    }
+}

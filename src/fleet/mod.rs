@@ -1,0 +1,228 @@
+//! The live picture: configuration, probes, our own tunnels and lingering
+//! leases, published as one immutable [`Snapshot`] after every change.
+//!
+//! The fleet is the one door through which a host's figures change, so that
+//! counters cannot drift apart. It decides nothing: the broker hands it the
+//! decision to make on the picture as it stands.
+
+mod probe;
+mod x224;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use tokio::sync::watch;
+
+use crate::placement::{
+    Decision, Directory, HostId, HostView, LeaseKey, LeaseRecord, LeaseState, Outcome, Probe,
+    Snapshot, Timestamp, TunnelId, TunnelView,
+};
+
+pub use probe::{ProbeSettings, Prober};
+
+/// The live picture of every configured host.
+#[derive(Debug)]
+pub struct Fleet {
+    state: Mutex<State>,
+    published: ArcSwap<Snapshot>,
+    /// Hosts not probed yet.
+    unknown: watch::Sender<usize>,
+}
+
+#[derive(Debug)]
+struct State {
+    snapshot: Snapshot,
+    /// Where each key's leases linger, to take them off those hosts again.
+    lingering: HashMap<LeaseKey, Vec<HostId>>,
+}
+
+impl Fleet {
+    /// A fleet of the configured hosts, each in its initial mode, none probed.
+    pub fn new(directory: Arc<Directory>) -> Arc<Self> {
+        let view = |mode| {
+            Arc::new(HostView {
+                mode,
+                ..HostView::default()
+            })
+        };
+        let hosts = directory.hosts();
+        let hosts: std::collections::BTreeMap<_, _> =
+            hosts.map(|host| (host.id.clone(), view(host.mode))).collect();
+        let (unknown, _) = watch::channel(hosts.len());
+        let snapshot = Snapshot {
+            generation: 1,
+            directory,
+            hosts,
+        };
+        Arc::new(Self {
+            published: ArcSwap::from_pointee(snapshot.clone()),
+            state: Mutex::new(State {
+                snapshot,
+                lingering: HashMap::new(),
+            }),
+            unknown,
+        })
+    }
+
+    /// The picture as it stands.
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.published.load_full()
+    }
+
+    /// Returns once every host was probed at least once. Before that nobody
+    /// knows which hosts are there.
+    pub async fn probed(&self) {
+        let mut unknown = self.unknown.subscribe();
+        // The sender lives in `self`, so the wait cannot fail.
+        let _ = unknown.wait_for(|&count| count == 0).await;
+    }
+
+    /// Makes a decision on the picture as it stands and, where it places
+    /// somebody, takes the seat in the same step: the next decision counts it.
+    pub fn seat(
+        self: &Arc<Self>,
+        tunnel: &TunnelId,
+        decide: impl FnOnce(&Snapshot) -> Decision,
+    ) -> (Decision, Option<Seat>) {
+        self.change(|state| {
+            let decision = decide(&state.snapshot);
+            let (Outcome::Placed(placement), Some(farm)) = (&decision.outcome, &decision.farm)
+            else {
+                return (decision, None);
+            };
+            let host = placement.host.clone();
+            let view = TunnelView {
+                tunnel: tunnel.clone(),
+                key: decision.key.clone(),
+                user: decision.user.clone(),
+                farm: farm.clone(),
+                stood: None,
+            };
+            state.host(&host, |known| known.tunnels.push(view));
+            let seat = Seat {
+                fleet: Arc::clone(self),
+                tunnel: tunnel.clone(),
+                host,
+            };
+            (decision, Some(seat))
+        })
+    }
+
+    /// Takes over what the store says of a key's leases. A lease with an open
+    /// tunnel is no lingering one: the tunnel is counted by itself.
+    pub fn note_leases(&self, key: &LeaseKey, record: &LeaseRecord, now: Timestamp) {
+        self.change(|state| {
+            for host in state.lingering.remove(key).unwrap_or_default() {
+                state.host(&host, |view| {
+                    view.lingering.remove(key);
+                });
+            }
+            let mut hosts = Vec::new();
+            for lease in record.views(now) {
+                if lease.state == LeaseState::Lingering {
+                    let until = lease.until;
+                    state.host(lease.host, |view| {
+                        view.lingering.insert(key.clone(), until);
+                    });
+                    hosts.push(lease.host.clone());
+                }
+            }
+            if !hosts.is_empty() {
+                state.lingering.insert(key.clone(), hosts);
+            }
+        });
+    }
+
+    /// Forgets lingering leases that have run out.
+    pub fn expire_leases(&self, now: Timestamp) {
+        let stale = |view: &HostView| view.lingering.values().any(|&until| until <= now);
+        if !self.snapshot().hosts.values().any(|view| stale(view)) {
+            return;
+        }
+        self.change(|state| {
+            for view in state.snapshot.hosts.values_mut().filter(|view| stale(view)) {
+                Arc::make_mut(view).lingering.retain(|_, until| *until > now);
+            }
+            let hosts = &state.snapshot.hosts;
+            state.lingering.retain(|key, on| {
+                on.retain(|host| {
+                    hosts.get(host).is_some_and(|view| view.lingering.contains_key(key))
+                });
+                !on.is_empty()
+            });
+        });
+    }
+
+    /// Takes over what a probe found. Returns how long the host had been in the
+    /// state it left, where this changed it.
+    fn note_probe(&self, host: &HostId, answers: bool, now: Timestamp) -> Option<Duration> {
+        let before = self.snapshot().hosts.get(host).map(|view| view.probe)?;
+        let (probe, lasted) = match (before, answers) {
+            (Probe::Answering { .. }, true) | (Probe::Failing { .. }, false) => return None,
+            (Probe::Answering { since }, false) => (Probe::Failing { since: now }, now.since(since)),
+            (Probe::Failing { since }, true) => (Probe::Answering { since: now }, now.since(since)),
+            (Probe::Unknown, true) => (Probe::Answering { since: now }, Duration::ZERO),
+            (Probe::Unknown, false) => (Probe::Failing { since: now }, Duration::ZERO),
+        };
+        self.change(|state| state.host(host, |view| view.probe = probe));
+        let hosts = &self.snapshot().hosts;
+        let unknown = hosts.values().filter(|view| view.probe == Probe::Unknown);
+        self.unknown.send_replace(unknown.count());
+        Some(lasted)
+    }
+
+    /// Changes the picture and publishes it as the next generation.
+    fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        // A panic while the lock was held left a picture between two changes of
+        // one host at worst: better served on than refused for ever.
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let result = change(&mut state);
+        state.snapshot.generation += 1;
+        self.published.store(Arc::new(state.snapshot.clone()));
+        result
+    }
+}
+
+impl State {
+    /// Changes one host; one that is not configured has no figures.
+    fn host(&mut self, id: &HostId, change: impl FnOnce(&mut HostView)) {
+        if let Some(view) = self.snapshot.hosts.get_mut(id) {
+            change(Arc::make_mut(view));
+        }
+    }
+}
+
+/// A tunnel's place on a host: counted from the decision until it is dropped.
+#[derive(Debug)]
+pub struct Seat {
+    fleet: Arc<Fleet>,
+    tunnel: TunnelId,
+    host: HostId,
+}
+
+impl Seat {
+    /// The tunnel's RDP connection stood.
+    pub fn stood(&self, now: Timestamp) {
+        self.update(|tunnels| {
+            if let Some(view) = tunnels.iter_mut().find(|t| t.tunnel == self.tunnel) {
+                view.stood = Some(now);
+            }
+        });
+    }
+
+    fn update(&self, change: impl FnOnce(&mut Vec<TunnelView>)) {
+        let host = &self.host;
+        self.fleet.change(|state| state.host(host, |view| change(&mut view.tunnels)));
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.update(|tunnels| tunnels.retain(|t| t.tunnel != self.tunnel));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,293 @@
+//! The default store: one redb file, nothing to install.
+//!
+//! One thread owns the database. It takes whatever calls have queued up, does
+//! them in one transaction and answers after the commit, so a burst of logons
+//! costs one sync to disk and not one each. The file belongs to one process; a
+//! second one is told so.
+
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use redb::{Database, ReadableTable, TableDefinition, WriteTransaction};
+use tokio::sync::{mpsc, oneshot};
+
+use super::{Answer, Replaced, Store, StoreError, Version, Versioned};
+use crate::placement::{LeaseKey, LeaseRecord};
+
+/// Key text to version and record as JSON.
+const LEASES: TableDefinition<'_, &str, (u64, &[u8])> = TableDefinition::new("leases");
+/// Names to numbers: the schema, and the last version given out.
+const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
+
+const SCHEMA: u64 = 1;
+const SCHEMA_KEY: &str = "schema";
+const VERSION_KEY: &str = "last-version";
+
+/// Calls that may wait; more wait with their caller, within its deadline.
+const QUEUE: usize = 1024;
+/// Calls done in one transaction at most.
+const BATCH: usize = 256;
+
+/// A lease store in one file. Cheap to call from any task.
+#[derive(Debug)]
+pub struct Embedded {
+    calls: mpsc::Sender<Call>,
+}
+
+enum Call {
+    Read {
+        key: LeaseKey,
+        answer: Reply<Versioned>,
+    },
+    Replace {
+        key: LeaseKey,
+        expected: Version,
+        record: LeaseRecord,
+        answer: Reply<Replaced>,
+    },
+    All {
+        answer: Reply<Vec<(LeaseKey, Versioned)>>,
+    },
+}
+
+type Reply<T> = oneshot::Sender<Result<T, StoreError>>;
+
+/// An answer that waits for the commit.
+type Pending = Box<dyn FnOnce(Result<(), StoreError>)>;
+
+impl Embedded {
+    /// Opens the file, making it and its folder where they are missing.
+    ///
+    /// # Errors
+    /// The file is in use, cannot be opened, or is of a newer schema.
+    pub fn open(path: &Path) -> Result<Self, StoreError> {
+        let open = |reason: String| StoreError::Open {
+            path: path.to_owned(),
+            reason,
+        };
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder).map_err(|e| open(e.to_string()))?;
+        }
+        let database = Database::create(path).map_err(|error| match error {
+            redb::DatabaseError::DatabaseAlreadyOpen => StoreError::InUse {
+                path: path.to_owned(),
+            },
+            other => open(other.to_string()),
+        })?;
+        check_schema(&database, path)?;
+        let (calls, queue) = mpsc::channel(QUEUE);
+        thread::Builder::new()
+            .name("store".to_owned())
+            .spawn(move || work(&database, queue))
+            .map_err(|e| open(e.to_string()))?;
+        Ok(Self { calls })
+    }
+
+    async fn call<T>(&self, make: impl FnOnce(Reply<T>) -> Call) -> Result<T, StoreError> {
+        let (answer, answered) = oneshot::channel();
+        let sent = self.calls.send(make(answer)).await;
+        sent.map_err(|_| StoreError::Closed)?;
+        answered.await.map_err(|_| StoreError::Closed)?
+    }
+}
+
+impl Store for Embedded {
+    fn read<'a>(&'a self, key: &'a LeaseKey) -> Answer<'a, Versioned> {
+        let key = key.clone();
+        Box::pin(self.call(|answer| Call::Read { key, answer }))
+    }
+
+    fn replace<'a>(
+        &'a self,
+        key: &'a LeaseKey,
+        expected: Version,
+        record: LeaseRecord,
+    ) -> Answer<'a, Replaced> {
+        let key = key.clone();
+        Box::pin(self.call(move |answer| Call::Replace {
+            key,
+            expected,
+            record,
+            answer,
+        }))
+    }
+
+    fn all(&self) -> Answer<'_, Vec<(LeaseKey, Versioned)>> {
+        Box::pin(self.call(|answer| Call::All { answer }))
+    }
+}
+
+fn check_schema(database: &Database, path: &Path) -> Result<(), StoreError> {
+    let transaction = database.begin_write().map_err(failed)?;
+    let found = {
+        transaction.open_table(LEASES).map_err(failed)?;
+        let mut meta = transaction.open_table(META).map_err(failed)?;
+        let found = meta.get(SCHEMA_KEY).map_err(failed)?.map(|n| n.value());
+        if found.is_none() {
+            meta.insert(SCHEMA_KEY, SCHEMA).map_err(failed)?;
+        }
+        found.unwrap_or(SCHEMA)
+    };
+    if found > SCHEMA {
+        return Err(StoreError::Newer {
+            path: PathBuf::from(path),
+            found,
+            known: SCHEMA,
+        });
+    }
+    transaction.commit().map_err(failed)
+}
+
+/// The store's thread: ends when the last [`Embedded`] is dropped.
+fn work(database: &Database, mut queue: mpsc::Receiver<Call>) {
+    let mut calls = Vec::with_capacity(BATCH);
+    while queue.blocking_recv_many(&mut calls, BATCH) > 0 {
+        let mut pending: Vec<Pending> = Vec::with_capacity(calls.len());
+        let done = transact(database, calls.drain(..), &mut pending);
+        for answer in pending {
+            answer(done.clone());
+        }
+    }
+}
+
+/// Does the calls in one transaction. Answers wait in `pending` until it is
+/// known whether the commit held; a call that fails by itself fails them all,
+/// since the file is then not to be trusted.
+fn transact(
+    database: &Database,
+    calls: impl Iterator<Item = Call>,
+    pending: &mut Vec<Pending>,
+) -> Result<(), StoreError> {
+    let mut begun = database.begin_write().map_err(failed);
+    for call in calls {
+        let done = match &begun {
+            Ok(transaction) => apply(transaction, call, pending),
+            Err(error) => {
+                refuse(call, error.clone());
+                continue;
+            }
+        };
+        if let Err(error) = done {
+            begun = Err(error);
+        }
+    }
+    begun?.commit().map_err(failed)
+}
+
+fn apply(
+    transaction: &WriteTransaction,
+    call: Call,
+    pending: &mut Vec<Pending>,
+) -> Result<(), StoreError> {
+    match call {
+        Call::Read { key, answer } => {
+            let leases = transaction.open_table(LEASES).map_err(failed);
+            let found = leases.and_then(|leases| read(&leases, key.as_str()));
+            later(found, answer, pending)
+        }
+        Call::Replace {
+            key,
+            expected,
+            record,
+            answer,
+        } => {
+            let done = replace(transaction, key.as_str(), expected, &record);
+            later(done, answer, pending)
+        }
+        Call::All { answer } => later(all(transaction), answer, pending),
+    }
+}
+
+/// Keeps a good answer until the commit; gives a bad one at once.
+fn later<T: 'static>(
+    result: Result<T, StoreError>,
+    answer: Reply<T>,
+    pending: &mut Vec<Pending>,
+) -> Result<(), StoreError> {
+    match result {
+        Ok(value) => {
+            pending.push(Box::new(move |committed| {
+                // Nobody waits any more: a deadline passed, which is no fault here.
+                let _ = answer.send(committed.map(|()| value));
+            }));
+            Ok(())
+        }
+        Err(error) => {
+            let _ = answer.send(Err(error.clone()));
+            Err(error)
+        }
+    }
+}
+
+fn refuse(call: Call, error: StoreError) {
+    // As above: a caller that left needs no answer.
+    match call {
+        Call::Read { answer, .. } => drop(answer.send(Err(error))),
+        Call::Replace { answer, .. } => drop(answer.send(Err(error))),
+        Call::All { answer } => drop(answer.send(Err(error))),
+    }
+}
+
+fn read(
+    leases: &impl ReadableTable<&'static str, (u64, &'static [u8])>,
+    key: &str,
+) -> Result<Versioned, StoreError> {
+    match leases.get(key).map_err(failed)? {
+        Some(stored) => {
+            let (version, json) = stored.value();
+            decode(version, json)
+        }
+        None => Ok(Versioned::default()),
+    }
+}
+
+fn replace(
+    transaction: &WriteTransaction,
+    key: &str,
+    expected: Version,
+    record: &LeaseRecord,
+) -> Result<Replaced, StoreError> {
+    let mut leases = transaction.open_table(LEASES).map_err(failed)?;
+    let stored = leases.get(key).map_err(failed)?.map_or(0, |s| s.value().0);
+    if stored != expected.0 {
+        return Ok(Replaced::Conflict);
+    }
+    if record.is_empty() {
+        leases.remove(key).map_err(failed)?;
+        return Ok(Replaced::Done);
+    }
+    // Versions are never given out twice, not even for a key that was removed
+    // and came back: an old reader must not mistake the new record for its own.
+    let mut meta = transaction.open_table(META).map_err(failed)?;
+    let last = meta.get(VERSION_KEY).map_err(failed)?.map_or(0, |n| n.value());
+    meta.insert(VERSION_KEY, last + 1).map_err(failed)?;
+    let json = serde_json::to_vec(record).map_err(failed)?;
+    let row = (last + 1, json.as_slice());
+    leases.insert(key, row).map_err(failed)?;
+    Ok(Replaced::Done)
+}
+
+fn all(transaction: &WriteTransaction) -> Result<Vec<(LeaseKey, Versioned)>, StoreError> {
+    let leases = transaction.open_table(LEASES).map_err(failed)?;
+    let rows = leases.iter().map_err(failed)?;
+    rows.map(|row| {
+        let (key, stored) = row.map_err(failed)?;
+        let (version, json) = stored.value();
+        let key = LeaseKey::from_stored(key.value().to_owned());
+        Ok((key, decode(version, json)?))
+    })
+    .collect()
+}
+
+fn decode(version: u64, json: &[u8]) -> Result<Versioned, StoreError> {
+    Ok(Versioned {
+        version: Version(version),
+        record: serde_json::from_slice(json).map_err(failed)?,
+    })
+}
+
+fn failed(error: impl std::fmt::Display) -> StoreError {
+    StoreError::Failed {
+        reason: error.to_string(),
+    }
+}

@@ -1,0 +1,111 @@
+//! The memory: lease records that outlive the process.
+//!
+//! A store holds one [`LeaseRecord`] a [`LeaseKey`] and changes it only by
+//! conditional replacement: a writer names the version it read, and loses where
+//! somebody else wrote in between. Nothing else is needed to give one user one
+//! host, so nothing else is offered. Called by the broker alone.
+
+mod embedded;
+
+use std::future::Future;
+use std::path::PathBuf;
+use std::pin::Pin;
+
+use crate::placement::{LeaseKey, LeaseRecord};
+
+pub use embedded::Embedded;
+
+/// What a store call gives back.
+pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
+
+/// The contract every store keeps.
+///
+/// A call that was cancelled may or may not have taken effect. An answer means
+/// that it has, durably.
+pub trait Store: Send + Sync + 'static {
+    /// The record of a key as last written; an empty one where none is stored.
+    fn read<'a>(&'a self, key: &'a LeaseKey) -> Answer<'a, Versioned>;
+
+    /// Writes `record` where the stored version still is `expected`; an empty
+    /// record removes the key.
+    fn replace<'a>(
+        &'a self,
+        key: &'a LeaseKey,
+        expected: Version,
+        record: LeaseRecord,
+    ) -> Answer<'a, Replaced>;
+
+    /// Every record stored, in key order.
+    fn all(&self) -> Answer<'_, Vec<(LeaseKey, Versioned)>>;
+}
+
+/// Which writing of a record this is; [`Version::ABSENT`] where none is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Version(u64);
+
+impl Version {
+    /// The version of a key that is not stored.
+    pub const ABSENT: Self = Self(0);
+}
+
+/// A record and the version to name when replacing it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Versioned {
+    /// Which writing this is.
+    pub version: Version,
+    /// What was written.
+    pub record: LeaseRecord,
+}
+
+/// What became of a conditional replacement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Replaced {
+    /// Written.
+    Done,
+    /// Somebody wrote in between; nothing was changed.
+    Conflict,
+}
+
+/// Why a store cannot answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum StoreError {
+    /// Another process has the file open.
+    #[error(
+        "{} is in use by another process: give each sessionguard a store path of its own",
+        path.display()
+    )]
+    InUse {
+        /// The store's file.
+        path: PathBuf,
+    },
+    /// The file cannot be opened or made.
+    #[error("cannot open {}: {reason}", path.display())]
+    Open {
+        /// The store's file.
+        path: PathBuf,
+        /// What the system or the database said.
+        reason: String,
+    },
+    /// A newer release wrote the file.
+    #[error(
+        "{} was written by a newer release (schema {found}, this one knows {known}): start that release, or move the file away",
+        path.display()
+    )]
+    Newer {
+        /// The store's file.
+        path: PathBuf,
+        /// Schema number in the file.
+        found: u64,
+        /// Highest schema number this release knows.
+        known: u64,
+    },
+    /// Reading or writing failed.
+    #[error("the store failed: {reason}")]
+    Failed {
+        /// What the database said.
+        reason: String,
+    },
+    /// The store was closed.
+    #[error("the store is closed")]
+    Closed,
+}

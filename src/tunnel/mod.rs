@@ -1,0 +1,174 @@
+//! The data path: one Guacamole connection from accept to close.
+//!
+//! Accept, handshake, resolve, place, rewrite, relay; a file a step, the story
+//! in [`Gateway::serve`]. Nothing of a handshake is ever copied through: what
+//! guacd reads was parsed here and encoded anew. Parameter values are never
+//! logged, at any level.
+
+mod accept;
+mod dial;
+mod line;
+mod outcome;
+mod place;
+mod refuse;
+mod registry;
+mod relay;
+mod resolve;
+mod rewrite;
+mod stop;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use guac_protocol::{Event, Instruction, Select};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, timeout, timeout_at};
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use crate::broker::{Broker, Hold};
+use crate::placement::TunnelId;
+
+pub use accept::accept;
+use dial::Guacd;
+use line::Line;
+use outcome::Outcome;
+use registry::{Registered, Registry};
+use resolve::Intent;
+use stop::Stop;
+
+/// How long guacd may take for `args` and for `ready`. It answers both at once
+/// unless it is ill; Guacamole waits 15 s for everything together.
+const GUACD_ANSWERS: Duration = Duration::from_secs(10);
+
+/// Limits of a connection's first steps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timeouts {
+    /// For Guacamole's first byte; then the connection closes silently.
+    pub first_byte: Duration,
+    /// From a complete `select` to a complete `connect`.
+    pub handshake: Duration,
+    /// For dialling guacd, all its addresses together.
+    pub guacd_dial: Duration,
+    /// For a placement, from the complete `connect` on.
+    pub placement: Duration,
+}
+
+/// What every tunnel shares.
+#[derive(Debug)]
+pub struct Gateway {
+    broker: Broker,
+    guacd: Guacd,
+    timeouts: Timeouts,
+    registry: Arc<Registry>,
+    /// Cancelled when open tunnels must end.
+    end: CancellationToken,
+}
+
+/// A tunnel whose handshake is over.
+struct Ready {
+    hold: Option<Hold>,
+    /// The id Guacamole was given; kept for as long as it may be joined.
+    issued: Option<Registered>,
+}
+
+impl Gateway {
+    /// A gateway to guacd at `host:port`; its tunnels end when `end` is cancelled.
+    pub fn new(
+        broker: Broker,
+        guacd_address: &str,
+        timeouts: Timeouts,
+        end: CancellationToken,
+    ) -> Self {
+        Self {
+            broker,
+            guacd: Guacd::new(guacd_address, timeouts.guacd_dial),
+            timeouts,
+            registry: Arc::default(),
+            end,
+        }
+    }
+
+    /// Serves one connection of Guacamole to its end.
+    pub(super) async fn serve(&self, socket: TcpStream) {
+        let mut outcome = Outcome::new(TunnelId::from(Uuid::now_v7().to_string()));
+        let mut line = Line::new(socket);
+        let shaken = self.shake_hands(&mut line, &mut outcome);
+        let shaken = match self.end.run_until_cancelled(shaken).await {
+            Some(shaken) => shaken,
+            None => Err(Stop::Shutdown),
+        };
+        let ended = match shaken {
+            Ok(ready) => relay::run(line, ready, &self.end, &mut outcome).await,
+            Err(stop) => {
+                refuse::answer(line, &stop, outcome.tunnel()).await;
+                stop
+            }
+        };
+        outcome.log(&ended);
+    }
+
+    /// From the first byte to guacd's `ready`.
+    async fn shake_hands(&self, line: &mut Line, outcome: &mut Outcome) -> Result<Ready, Stop> {
+        line.first_byte(self.timeouts.first_byte).await?;
+        let started = timeout(self.timeouts.handshake, line.event()).await;
+        let select = match started.map_err(|_| Stop::HandshakeTimeout)?? {
+            Event::Selected(select) => select,
+            other => return Err(Stop::unexpected(&other)),
+        };
+        let deadline = Instant::now() + self.timeouts.handshake;
+        let asked = timeout_at(deadline, self.ask_guacd(line, &select)).await;
+        let joined = asked.map_err(|_| Stop::GuacdSilent)??;
+        let read = timeout_at(deadline, line.settings()).await;
+        let mut parameters = read.map_err(|_| Stop::HandshakeTimeout)??;
+        let intent = match joined {
+            Some(id) => Intent::Join(id),
+            None => Intent::read(&select, &mut parameters, line.user_name()),
+        };
+        let hold = self.settle(&intent, &mut parameters, line, outcome).await?;
+        line.tell_guacd(&parameters.to_instruction()).await?;
+        let answered = timeout(GUACD_ANSWERS, line.event()).await;
+        let guacd_id = match answered.map_err(|_| Stop::GuacdSilent)?? {
+            Event::Ready(id) => id,
+            other => return Err(Stop::unexpected(&other)),
+        };
+        let issued = match intent {
+            Intent::Join(id) => {
+                line.tell_guacamole(&Instruction::ready(&id)).await?;
+                None
+            }
+            Intent::Place(_) | Intent::PassThrough(_) => {
+                let issued = self.registry.issue(guacd_id);
+                line.tell_guacamole(&Instruction::ready(issued.id())).await?;
+                Some(issued)
+            }
+        };
+        Ok(Ready { hold, issued })
+    }
+
+    /// Dials guacd, puts the question and shows Guacamole the answer, widened
+    /// by our own parameter where a placement may follow. Returns the id a
+    /// joiner asked for.
+    async fn ask_guacd(
+        &self,
+        line: &mut Line,
+        select: &Select,
+    ) -> Result<Option<guac_protocol::ConnectionId>, Stop> {
+        let (question, joined) = match select {
+            Select::Protocol(_) => (select.clone(), None),
+            Select::Join(id) => {
+                let guacd_id = self.registry.find(id).ok_or(Stop::UnknownJoin)?;
+                (Select::Join(guacd_id), Some(id.clone()))
+            }
+        };
+        line.dialled(self.guacd.dial().await?);
+        line.tell_guacd(&question.to_instruction()).await?;
+        let answered = timeout(GUACD_ANSWERS, line.event()).await;
+        match answered.map_err(|_| Stop::GuacdSilent)?? {
+            Event::Args(_) => {}
+            other => return Err(Stop::unexpected(&other)),
+        }
+        line.show_args(resolve::extra_names(select)).await?;
+        Ok(joined)
+    }
+}

@@ -1,0 +1,141 @@
+//! What became of a tunnel: one log line when it was placed, one at its end
+//! that tells who ended it, in which phase, after how long and how much.
+
+use std::fmt;
+
+use tokio::time::Instant;
+use tracing::{debug, info, warn};
+
+use super::stop::Stop;
+use crate::broker::DecisionId;
+use crate::placement::{Decision, Placement, Refusal, TunnelId};
+
+/// How far a tunnel came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// No `ready` yet.
+    Handshake,
+    /// Placed; whether the RDP connection stands is not known yet.
+    Pending,
+    /// The RDP connection stood.
+    Stood,
+    /// Relayed without a placement: another protocol, a join, none of ours.
+    Relayed,
+}
+
+/// A tunnel's record in the making.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    tunnel: TunnelId,
+    opened: Instant,
+    pub(super) phase: Phase,
+    /// Bytes from Guacamole to guacd after the handshake.
+    pub(super) to_guacd: u64,
+    /// Bytes from guacd to Guacamole after the handshake.
+    pub(super) to_guacamole: u64,
+}
+
+impl Outcome {
+    pub(super) fn new(tunnel: TunnelId) -> Self {
+        Self {
+            tunnel,
+            opened: Instant::now(),
+            phase: Phase::Handshake,
+            to_guacd: 0,
+            to_guacamole: 0,
+        }
+    }
+
+    pub(super) fn tunnel(&self) -> &TunnelId {
+        &self.tunnel
+    }
+
+    /// The line at placement. Cleared parameters appear by name, never by value.
+    pub(super) fn placed(
+        &self,
+        id: &DecisionId,
+        decision: &Decision,
+        placement: &Placement,
+        cleared: &[String],
+    ) {
+        let user = decision.user.as_ref().map(ToString::to_string);
+        let mut candidates = decision.candidates.iter();
+        let chosen = candidates.find(|c| c.host == placement.host);
+        info!(
+            tunnel = %self.tunnel,
+            decision_id = %id,
+            user = user.as_deref().unwrap_or("(asked later)"),
+            resource = %Shown(decision.resource.as_ref()),
+            farm = %Shown(decision.farm.as_ref()),
+            host = %placement.host,
+            reason = %placement.reason,
+            score = chosen.map(|c| c.score.total),
+            cleared = cleared.join(","),
+            generation = decision.generation,
+            "Placed"
+        );
+    }
+
+    /// The line at the end.
+    pub(super) fn log(&self, stop: &Stop) {
+        // A health check leaves no line; what is foreign left its own.
+        if matches!(stop, Stop::NothingSent | Stop::Foreign) {
+            debug!(tunnel = %self.tunnel, "Closed without a handshake");
+            return;
+        }
+        self.log_refusal(stop);
+        info!(
+            tunnel = %self.tunnel,
+            by = stop.by(),
+            phase = %self.phase,
+            how = %stop,
+            status = stop.status().map(|s| s.name()),
+            to_guacd = self.to_guacd,
+            to_guacamole = self.to_guacamole,
+            seconds = self.opened.elapsed().as_secs_f64(),
+            "Tunnel ended"
+        );
+    }
+
+    fn log_refusal(&self, stop: &Stop) {
+        let tunnel = &self.tunnel;
+        match stop {
+            Stop::Refused { refusal, decision } => {
+                let decision_id = Shown(decision.as_ref());
+                let reason = refusal;
+                match refusal {
+                    Refusal::Busy(_) | Refusal::Unreachable(_) | Refusal::HeldElsewhere(_) => {
+                        warn!(%tunnel, %decision_id, %reason, "Refused");
+                    }
+                    _ => info!(%tunnel, %decision_id, %reason, "Refused"),
+                }
+            }
+            Stop::GuacdUnreachable { .. }
+            | Stop::GuacdSilent
+            | Stop::Store(_)
+            | Stop::PlacementTimeout
+            | Stop::Missing { .. } => warn!(%tunnel, reason = %stop, "Refused"),
+            _ => {}
+        }
+    }
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Handshake => "handshake",
+            Self::Pending => "pending",
+            Self::Stood => "stood",
+            Self::Relayed => "relayed",
+        })
+    }
+}
+
+/// A value or nothing, for a log field.
+struct Shown<T>(Option<T>);
+
+impl<T: fmt::Display> fmt::Display for Shown<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.as_ref().map_or(Ok(()), |value| value.fmt(f))
+    }
+}

@@ -1,0 +1,80 @@
+//! Connection ids issued by this process, and what guacd calls them. A join
+//! reaches only an id that is here.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use guac_protocol::ConnectionId;
+use uuid::Uuid;
+
+/// Ids that may be joined.
+#[derive(Debug, Default)]
+pub(super) struct Registry {
+    issued: Mutex<HashMap<ConnectionId, ConnectionId>>,
+}
+
+/// An id that may be joined until this is dropped.
+#[derive(Debug)]
+pub(super) struct Registered {
+    id: ConnectionId,
+    registry: Arc<Registry>,
+}
+
+impl Registry {
+    /// Mints the id Guacamole is given for guacd's `guacd_id`.
+    pub(super) fn issue(self: &Arc<Self>, guacd_id: ConnectionId) -> Registered {
+        let id = mint();
+        self.lock().insert(id.clone(), guacd_id);
+        Registered {
+            id,
+            registry: Arc::clone(self),
+        }
+    }
+
+    /// guacd's id behind one of ours.
+    pub(super) fn find(&self, id: &ConnectionId) -> Option<ConnectionId> {
+        self.lock().get(id).cloned()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<ConnectionId, ConnectionId>> {
+        // Insertion and removal leave no half-done state behind a panic.
+        self.issued.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Registered {
+    pub(super) fn id(&self) -> &ConnectionId {
+        &self.id
+    }
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        self.registry.lock().remove(&self.id);
+    }
+}
+
+/// A connection id of our own that nobody can guess.
+pub(super) fn mint() -> ConnectionId {
+    let uuid = Uuid::new_v4().hyphenated().to_string();
+    // INVARIANT: a hyphenated UUID is what an id consists of, behind its `$`.
+    ConnectionId::from_uuid_text(&uuid).unwrap_or_else(|| unreachable!("a UUID is a UUID"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_found_until_its_tunnel_ends_and_guacds_own_is_not() {
+        let registry = Arc::new(Registry::default());
+        let guacd_id = mint();
+        let issued = registry.issue(guacd_id.clone());
+        let ours = issued.id().clone();
+        assert_ne!(ours, guacd_id);
+        assert_eq!(registry.find(&ours), Some(guacd_id.clone()));
+        assert_eq!(registry.find(&guacd_id), None);
+        drop(issued);
+        assert_eq!(registry.find(&ours), None);
+    }
+}

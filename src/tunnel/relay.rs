@@ -1,0 +1,269 @@
+//! The long part: bytes both ways, unchanged, for hours.
+//!
+//! From guacd to Guacamole the framing is followed to the end, to learn
+//! whether the RDP connection stood, to notice that guacd is saying goodbye,
+//! and to know where an instruction of our own may stand. Framing that is lost
+//! never ends a tunnel: it is said once and the rest is relayed blind.
+
+use std::io;
+use std::time::Duration;
+
+use guac_protocol::{Framing, Rest, Side, Status, StoodWatch, Verdict};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::net::tcp::{ReadHalf, WriteHalf};
+use tokio::time::{Instant, sleep_until, timeout};
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, warn};
+
+use super::line::Line;
+use super::outcome::{Outcome, Phase};
+use super::refuse;
+use super::stop::Stop;
+use super::Ready;
+use crate::broker::Hold;
+
+/// Bytes moved at a time, each way.
+const CHUNK: usize = 16 * 1024;
+
+/// From guacd's goodbye, or our own, to the close: guacd's end of stream may
+/// never come.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// Relays until one side ends it or `end` is cancelled; says how it ended.
+pub(super) async fn run(
+    line: Line,
+    ready: Ready,
+    end: &CancellationToken,
+    outcome: &mut Outcome,
+) -> Stop {
+    let Ready { hold, issued } = ready;
+    outcome.phase = if hold.is_some() { Phase::Pending } else { Phase::Relayed };
+    let (mut guacamole, mut guacd, rest) = match line.into_sockets() {
+        Ok(sockets) => sockets,
+        Err(error) => return socket_failed(Side::Guacd, error),
+    };
+    let Rest {
+        to_guacd,
+        to_guacamole,
+    } = rest;
+    let (from_guacamole, into_guacamole) = guacamole.split();
+    let (from_guacd, into_guacd) = guacd.split();
+    let mut down = Down {
+        watch: Watch::new(hold),
+        text: format!("ended by shutdown (tunnel {})", outcome.tunnel()),
+        bytes: 0,
+        into_guacamole,
+    };
+    let mut sent = 0;
+    let stop = tokio::select! {
+        stop = down.run(from_guacd, &to_guacamole, end) => stop,
+        stop = up(from_guacamole, into_guacd, &to_guacd, &mut sent) => stop,
+    };
+    // From here on nobody can join, and the seat and the lease are given back.
+    drop(issued);
+    outcome.to_guacd = sent;
+    outcome.to_guacamole = down.bytes;
+    if down.watch.stood {
+        outcome.phase = Phase::Stood;
+    }
+    drop(down);
+    close_both(&stop, guacamole, guacd).await;
+    stop
+}
+
+/// Guacamole to guacd.
+async fn up(
+    mut from: ReadHalf<'_>,
+    mut into: WriteHalf<'_>,
+    first: &[u8],
+    bytes: &mut u64,
+) -> Stop {
+    if let Err(error) = into.write_all(first).await {
+        return socket_failed(Side::Guacd, error);
+    }
+    *bytes += first.len() as u64;
+    let mut buffer = vec![0; CHUNK];
+    loop {
+        let count = match from.read(&mut buffer).await {
+            Ok(0) => return Stop::Closed(Side::Guacamole),
+            Ok(count) => count,
+            Err(error) => return socket_failed(Side::Guacamole, error),
+        };
+        if let Err(error) = into.write_all(buffer.get(..count).unwrap_or_default()).await {
+            return socket_failed(Side::Guacd, error);
+        }
+        *bytes += count as u64;
+    }
+}
+
+/// guacd to Guacamole.
+struct Down<'a> {
+    watch: Watch,
+    /// What the page's log is told when we end the tunnel.
+    text: String,
+    bytes: u64,
+    into_guacamole: WriteHalf<'a>,
+}
+
+impl Down<'_> {
+    async fn run(
+        &mut self,
+        mut from: ReadHalf<'_>,
+        first: &[u8],
+        end: &CancellationToken,
+    ) -> Stop {
+        if let Err(stop) = self.pass(first).await {
+            return stop;
+        }
+        let mut buffer = vec![0; CHUNK];
+        let mut last_moment = None;
+        loop {
+            if end.is_cancelled() && self.watch.may_speak() {
+                return self.say_farewell().await;
+            }
+            if last_moment.is_none() && (end.is_cancelled() || self.watch.goodbye.is_some()) {
+                last_moment = Some(Instant::now() + LINGER);
+            }
+            let read = tokio::select! {
+                read = from.read(&mut buffer) => read,
+                () = end.cancelled(), if !end.is_cancelled() => continue,
+                () = until(last_moment) => return self.watch.ended(Stop::Shutdown),
+            };
+            match read {
+                Ok(0) => return self.watch.ended(Stop::Closed(Side::Guacd)),
+                Ok(count) => {
+                    let bytes = buffer.get(..count).unwrap_or_default();
+                    let passed = tokio::select! {
+                        passed = self.pass(bytes) => passed,
+                        // Guacamole does not read: nothing can be said to it.
+                        () = overdue(end) => return Stop::Shutdown,
+                    };
+                    if let Err(stop) = passed {
+                        return stop;
+                    }
+                }
+                Err(error) => return self.watch.ended(socket_failed(Side::Guacd, error)),
+            }
+        }
+    }
+
+    async fn pass(&mut self, bytes: &[u8]) -> Result<(), Stop> {
+        self.watch.see(bytes);
+        let written = self.into_guacamole.write_all(bytes).await;
+        written.map_err(|error| socket_failed(Side::Guacamole, error))?;
+        self.bytes += bytes.len() as u64;
+        Ok(())
+    }
+
+    async fn say_farewell(&mut self) -> Stop {
+        let farewell = refuse::farewell(&self.text, Status::SessionClosed);
+        // A Guacamole that does not listen any more is let go.
+        let _ = timeout(LINGER, self.into_guacamole.write_all(&farewell)).await;
+        Stop::Shutdown
+    }
+}
+
+async fn until(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => sleep_until(moment).await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn overdue(end: &CancellationToken) {
+    end.cancelled().await;
+    sleep_until(Instant::now() + LINGER).await;
+}
+
+/// What is read off the stream while it passes.
+struct Watch {
+    framing: Framing,
+    /// Framing was lost: nothing can be read off any more.
+    blind: bool,
+    stood_watch: StoodWatch,
+    hold: Option<Hold>,
+    stood: bool,
+    /// guacd's `error` or `disconnect`: the number of the first `error`.
+    goodbye: Option<Option<u16>>,
+}
+
+impl Watch {
+    fn new(hold: Option<Hold>) -> Self {
+        Self {
+            framing: Framing::new(),
+            blind: false,
+            stood_watch: StoodWatch::new(),
+            hold,
+            stood: false,
+            goodbye: None,
+        }
+    }
+
+    fn see(&mut self, bytes: &[u8]) {
+        if !self.blind {
+            let (stood_watch, goodbye) = (&mut self.stood_watch, &mut self.goodbye);
+            let scanned = self.framing.scan(bytes, |seen| {
+                stood_watch.see(seen);
+                match seen.opcode() {
+                    "error" if goodbye.is_none() => {
+                        *goodbye = Some(seen.arg(1).and_then(|code| code.parse().ok()));
+                    }
+                    "disconnect" if goodbye.is_none() => *goodbye = Some(None),
+                    _ => {}
+                }
+            });
+            if let Err(error) = scanned {
+                warn!(%error, "guacd's stream cannot be followed, relaying it blind");
+                self.blind = true;
+            }
+        }
+        self.stood_watch.saw_bytes(bytes.len());
+        if !self.stood && self.stood_watch.verdict() == Verdict::Stood {
+            self.stood = self.hold.is_some();
+            if let Some(hold) = &self.hold {
+                hold.stood();
+            }
+        }
+    }
+
+    /// Whether an instruction of our own may stand here.
+    fn may_speak(&self) -> bool {
+        !self.blind && self.framing.at_boundary()
+    }
+
+    /// guacd's own goodbye says more than the end of its stream.
+    fn ended(&self, otherwise: Stop) -> Stop {
+        match self.goodbye {
+            Some(status) => Stop::Goodbye {
+                by: Side::Guacd,
+                status,
+            },
+            None => otherwise,
+        }
+    }
+}
+
+/// Flushed already: both sides are closed, a reset is passed on as a reset.
+async fn close_both(stop: &Stop, guacamole: TcpStream, guacd: TcpStream) {
+    let reset = |side| matches!(stop, Stop::Socket { side: failed, error } if *failed == side && error.kind() == io::ErrorKind::ConnectionReset);
+    if reset(Side::Guacamole) {
+        abort(guacd);
+    } else if reset(Side::Guacd) {
+        abort(guacamole);
+    } else {
+        tokio::join!(refuse::close(guacamole), refuse::close(guacd));
+    }
+}
+
+/// Closes with a reset.
+fn abort(socket: TcpStream) {
+    let lingering = socket2::SockRef::from(&socket).set_linger(Some(Duration::ZERO));
+    if let Err(error) = lingering {
+        debug!(%error, "A reset could not be passed on");
+    }
+}
+
+fn socket_failed(side: Side, error: io::Error) -> Stop {
+    Stop::Socket { side, error }
+}

@@ -1,0 +1,58 @@
+//! What a handshake asks for: a placement, a seat in a live connection, or
+//! nothing of ours. Pure.
+
+use guac_protocol::{ConnectionId, Parameters, Select};
+
+use crate::placement::{Carriers, Claims, Refusal, Request};
+
+/// The parameter we add to guacd's, for connections that name their resource
+/// in a parameter of its own.
+pub(super) const EXTRA: &str = "sessionguard-resource";
+
+/// The one protocol that is brokered.
+const RDP: &str = "rdp";
+
+/// What a handshake asks for.
+#[derive(Debug)]
+pub(super) enum Intent {
+    /// A place on a host; or why the question cannot be understood.
+    Place(Result<Box<Request>, Refusal>),
+    /// A seat in the connection that was given this id.
+    Join(ConnectionId),
+    /// A connection of a protocol that is not brokered.
+    PassThrough(String),
+}
+
+/// The names Guacamole is shown besides guacd's own.
+pub(super) fn extra_names(select: &Select) -> &'static [&'static str] {
+    match select {
+        Select::Protocol(name) if name == RDP => &[EXTRA],
+        Select::Protocol(_) | Select::Join(_) => &[],
+    }
+}
+
+impl Intent {
+    /// Reads an answered handshake. Our own parameter is taken out of
+    /// `parameters`: guacd never announced it.
+    pub(super) fn read(select: &Select, parameters: &mut Parameters, login: &str) -> Self {
+        match select {
+            Select::Join(id) => Self::Join(id.clone()),
+            Select::Protocol(name) if name != RDP => Self::PassThrough(name.clone()),
+            Select::Protocol(_) => {
+                let extra = parameters.narrow(EXTRA).unwrap_or_default();
+                let value = |name| parameters.get(name).unwrap_or_default();
+                let carriers = Carriers::read(value("hostname"), &extra, value("remote-app"));
+                Self::Place(carriers.map(|carriers| {
+                    Box::new(Request {
+                        carriers,
+                        claims: Claims {
+                            username: value("username").to_owned(),
+                            domain: value("domain").to_owned(),
+                            name: login.to_owned(),
+                        },
+                    })
+                }))
+            }
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! Every way a tunnel can stop, who is behind it, and what Guacamole is told.
+
+use std::io;
+
+use guac_protocol::{EncodeError, Event, HandshakeError, Side, Status};
+
+use crate::broker::{DecisionId, PlaceError};
+use crate::placement::Refusal;
+
+/// Why a tunnel stopped.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Stop {
+    /// Guacamole's side sent nothing at all: a health check, or an idle scan.
+    #[error("nothing was sent")]
+    NothingSent,
+    /// Something other than Guacamole's protocol arrived.
+    #[error("another protocol arrived")]
+    Foreign,
+    /// A side broke the protocol.
+    #[error(transparent)]
+    Handshake(#[from] HandshakeError),
+    /// What we would have to write does not fit its reader.
+    #[error("{0}")]
+    TooLarge(#[from] EncodeError),
+    /// Guacamole did not finish in time.
+    #[error("the handshake was not finished in time")]
+    HandshakeTimeout,
+    /// A side closed its connection.
+    #[error("{0} closed the connection")]
+    Closed(Side),
+    /// A side's socket failed.
+    #[error("connection to {side} failed: {error}")]
+    Socket {
+        /// Whose.
+        side: Side,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// A side said goodbye: `disconnect`, or `error` with its number.
+    #[error("{by} ended it{}", status.map(|s| format!(" with error {s}")).unwrap_or_default())]
+    Goodbye {
+        /// Who.
+        by: Side,
+        /// The number of its `error`.
+        status: Option<u16>,
+    },
+    /// guacd cannot be reached.
+    #[error("guacd at {address} cannot be reached: {error}")]
+    GuacdUnreachable {
+        /// Where it should be.
+        address: String,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// guacd accepts connections but does not answer.
+    #[error("guacd does not answer")]
+    GuacdSilent,
+    /// A join of an id that is not ours, or whose tunnel has ended.
+    #[error("no such connection")]
+    UnknownJoin,
+    /// The user goes nowhere.
+    #[error("{refusal}{}", decision.map(|id| format!(" (decision {id})")).unwrap_or_default())]
+    Refused {
+        /// Why.
+        refusal: Refusal,
+        /// The decision's name, where one was made.
+        decision: Option<DecisionId>,
+    },
+    /// guacd does not announce what the placement must set.
+    #[error("this guacd has no parameter {name} (decision {decision})")]
+    Missing {
+        /// Which one.
+        name: &'static str,
+        /// The decision that needed it.
+        decision: DecisionId,
+    },
+    /// No decision in time.
+    #[error("the placement took longer than its budget")]
+    PlacementTimeout,
+    /// No decision, since the store cannot be asked.
+    #[error("{0}")]
+    Store(String),
+    /// We are told to end.
+    #[error("ended by shutdown")]
+    Shutdown,
+}
+
+impl Stop {
+    /// A side left in the middle of things.
+    pub(super) fn left(side: Side) -> Self {
+        Self::Closed(side)
+    }
+
+    /// An event that cannot follow where the tunnel stands: somebody ended it.
+    pub(super) fn unexpected(event: &Event) -> Self {
+        match event {
+            Event::Ended { by, status } => Self::Goodbye {
+                by: *by,
+                status: *status,
+            },
+            // The machine lets nothing else through out of turn.
+            _ => Self::GuacdSilent,
+        }
+    }
+
+    /// Who is behind it, in one word for the log.
+    pub(super) fn by(&self) -> &'static str {
+        match self {
+            Self::Handshake(error) => side_name(faulty(error)),
+            Self::NothingSent
+            | Self::Foreign
+            | Self::TooLarge(_)
+            | Self::HandshakeTimeout
+            | Self::UnknownJoin => "guacamole",
+            Self::Closed(side) | Self::Socket { side, .. } | Self::Goodbye { by: side, .. } => {
+                side_name(*side)
+            }
+            Self::GuacdUnreachable { .. } | Self::GuacdSilent | Self::Missing { .. } => "guacd",
+            Self::Refused { .. }
+            | Self::PlacementTimeout
+            | Self::Store(_)
+            | Self::Shutdown => "sessionguard",
+        }
+    }
+
+    /// What Guacamole is told; `None`: nothing, or it is gone.
+    pub(super) fn status(&self) -> Option<Status> {
+        match self {
+            Self::NothingSent
+            | Self::Foreign
+            | Self::Closed(Side::Guacamole)
+            | Self::Socket {
+                side: Side::Guacamole,
+                ..
+            }
+            | Self::Goodbye {
+                by: Side::Guacamole,
+                ..
+            } => None,
+            Self::Handshake(error) => Some(match faulty(error) {
+                Side::Guacamole => Status::ClientBadRequest,
+                Side::Guacd => Status::UpstreamError,
+            }),
+            Self::TooLarge(_) => Some(Status::ClientBadRequest),
+            Self::HandshakeTimeout => Some(Status::ClientTimeout),
+            Self::Goodbye {
+                by: Side::Guacd,
+                status,
+            } => Some(
+                status
+                    .and_then(Status::from_code)
+                    .unwrap_or(Status::UpstreamUnavailable),
+            ),
+            Self::Closed(Side::Guacd)
+            | Self::Socket {
+                side: Side::Guacd, ..
+            }
+            | Self::GuacdUnreachable { .. }
+            | Self::GuacdSilent
+            | Self::Store(_) => Some(Status::UpstreamUnavailable),
+            Self::UnknownJoin | Self::Missing { .. } => Some(Status::ResourceNotFound),
+            Self::Refused { refusal, .. } => Some(status_of(refusal)),
+            Self::PlacementTimeout => Some(Status::UpstreamTimeout),
+            Self::Shutdown => Some(Status::SessionClosed),
+        }
+    }
+}
+
+impl From<PlaceError> for Stop {
+    fn from(error: PlaceError) -> Self {
+        match error {
+            PlaceError::TimedOut => Self::PlacementTimeout,
+            PlaceError::Store(error) => Self::Store(error.to_string()),
+        }
+    }
+}
+
+/// The page retries by itself on some codes: never one of those for what lasts.
+fn status_of(refusal: &Refusal) -> Status {
+    match refusal {
+        Refusal::BadSelector(_)
+        | Refusal::UnknownResource
+        | Refusal::NoFarm
+        | Refusal::UnknownFarm(_)
+        | Refusal::EmptyFarm(_) => Status::ResourceNotFound,
+        Refusal::FarmSelectorNotAllowed
+        | Refusal::ResourceDisabled(_)
+        | Refusal::FarmDisabled(_) => Status::ClientForbidden,
+        Refusal::CarriersDisagree | Refusal::AmbiguousResource(..) => Status::ResourceConflict,
+        Refusal::HeldElsewhere(_) | Refusal::Busy(_) => Status::ServerBusy,
+        Refusal::Unreachable(_) => Status::UpstreamUnavailable,
+    }
+}
+
+/// Whose fault a broken handshake is.
+fn faulty(error: &HandshakeError) -> Side {
+    match error {
+        HandshakeError::Decode { side, .. }
+        | HandshakeError::Unexpected { side, .. }
+        | HandshakeError::TooMuch { side, .. } => *side,
+        // What one side cannot read, the other one sent.
+        HandshakeError::Encode { reader, .. } => match reader {
+            Side::Guacamole => Side::Guacd,
+            Side::Guacd => Side::Guacamole,
+        },
+        HandshakeError::DuplicateName { .. } | HandshakeError::ReadyId { .. } => Side::Guacd,
+        _ => Side::Guacamole,
+    }
+}
+
+fn side_name(side: Side) -> &'static str {
+    match side {
+        Side::Guacamole => "guacamole",
+        Side::Guacd => "guacd",
+    }
+}
