@@ -1,7 +1,41 @@
-//! sessionguard
-pub mod clock;
-pub mod placement;
-pub mod store;
-pub mod fleet;
-pub mod broker;
+//! sessionguard: a connection broker between Apache Guacamole and guacd.
+//!
+//! ```text
+//!            select, connect                          connect, rewritten
+//! Guacamole ----------------->  tunnel  ------------------------------->  guacd --> host
+//!                                 | request    ^ placement
+//!                                 v            |
+//!                               broker  ---->  placement::decide
+//!                                 |              ^
+//!                                 | claim        | snapshot
+//!                                 v              |
+//!                               store          fleet  <-- probes, own tunnels, leases
+//! ```
+//!
+//! The rooms, in the order a connection walks through them:
+
+pub mod cli;
+
+pub mod app;
+
+/// The data path: one Guacamole connection, one file a step.
 pub mod tunnel;
+
+/// From a request to a claimed place on a host.
+pub mod broker;
+
+/// The thinking, pure: which host, and why.
+pub mod placement;
+
+/// The memory: lease records that outlive the process.
+pub mod store;
+
+/// The live picture of every host.
+pub mod fleet;
+
+/// Files in, one checked configuration out.
+pub mod config;
+
+pub mod clock;
+pub mod logging;
+pub mod shutdown;

@@ -12,13 +12,18 @@ use guac_protocol::{Decoder, Framing, Instruction, Limits, Side};
 
 const READ: usize = 16_384;
 
+/// The bytes, and how many instructions they hold.
+type Stream = (Vec<u8>, u64);
+/// Reads the bytes and returns how many instructions it found.
+type Reader = fn(&[u8]) -> u64;
+
 fn encode(opcode: &str, args: &[&str]) -> Vec<u8> {
     let instruction = Instruction::new(opcode, args.iter().copied());
     instruction.encode(Side::Guacd).unwrap_or_default()
 }
 
 /// A handshake's settings over and over, one in eleven a `connect` of 89 values.
-fn handshakes(times: usize) -> (Vec<u8>, u64) {
+fn handshakes(times: usize) -> Stream {
     let mut values = vec![""; 89];
     for (slot, value) in values.iter_mut().zip(["VERSION_1_5_0", "desk-1", "3389"]) {
         *slot = value;
@@ -40,7 +45,7 @@ fn handshakes(times: usize) -> (Vec<u8>, u64) {
 }
 
 /// Frames of drawing: a few small instructions around an image of 6 KB, then `sync`.
-fn frames(times: usize) -> (Vec<u8>, u64) {
+fn frames(times: usize) -> Stream {
     let image = "iVBORw0KGgoAAAANSUhEUgAAA".repeat(240);
     let one = [
         encode("img", &["3", "14", "0", "image/png", "512", "64"]),
@@ -87,7 +92,7 @@ fn scan_all(stream: &[u8]) -> u64 {
 }
 
 fn bench(criterion: &mut Criterion) {
-    let cases: [(&str, (Vec<u8>, u64), fn(&[u8]) -> u64); 3] = [
+    let cases: [(&str, Stream, Reader); 3] = [
         ("decode/handshakes", handshakes(100), decode_all),
         ("framing/handshakes", handshakes(100), scan_all),
         ("framing/frames", frames(100), scan_all),

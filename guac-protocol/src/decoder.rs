@@ -17,8 +17,11 @@
 //! only as it arrives. The outcome does not depend on how the bytes were cut. Called by the
 //! handshake, and by whoever reads what Guacamole says while a tunnel is held back.
 
-use crate::error::{ByteClass, DecodeError, Expected};
+use std::fmt;
+
+use crate::error::DecodeError;
 use crate::instruction::{ELEMENT_CHARS_MAX, ELEMENTS_MAX, Instruction};
+use crate::shown::{ByteClass, Expected};
 
 /// What one instruction may cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -298,6 +301,12 @@ impl Decoder {
         self.state = START;
         self.taken = 0;
         Instruction::from_elements(std::mem::take(&mut self.elements))
+    }
+}
+
+impl fmt::Debug for Decoder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Decoder(at byte {})", self.offset)
     }
 }
 

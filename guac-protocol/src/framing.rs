@@ -10,7 +10,8 @@
 
 use std::fmt;
 
-use crate::error::{FramingError, Word};
+use crate::error::FramingError;
+use crate::shown::Word;
 
 /// Captured elements: the opcode and five arguments.
 const SLOTS: usize = 6;
@@ -195,6 +196,13 @@ impl Framing {
         self.state = State::Blind;
         let offset = self.offset + at as u64;
         Err(FramingError { offset })
+    }
+}
+
+impl fmt::Debug for Framing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let blind = matches!(self.state, State::Blind);
+        write!(f, "Framing(byte {} or later, blind: {blind})", self.offset)
     }
 }
 

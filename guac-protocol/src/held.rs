@@ -5,10 +5,14 @@
 //! second `connect` or `select` fails closed, all else is kept in order, at most 64 KiB.
 //! Called by the handshake until `ready`, and by whoever holds the output back longer than that.
 
-use crate::error::{HandshakeError, Word};
-use crate::handshake::{BUDGET, Phase};
+use std::fmt;
+
+use crate::error::HandshakeError;
+use crate::event::Phase;
+use crate::handshake::BUDGET;
 use crate::inbox::Inbox;
 use crate::instruction::{Instruction, Side};
+use crate::shown::Word;
 
 /// What [`Held::feed`] heard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,6 +135,12 @@ impl Held {
             }
         }
         Ok(())
+    }
+}
+
+impl fmt::Debug for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Held({} bytes)", self.len())
     }
 }
 

@@ -5,8 +5,9 @@
 
 use std::fmt;
 
-use crate::error::{EncodeError, Word};
+use crate::error::EncodeError;
 use crate::parameters::ConnectionId;
+use crate::shown::Word;
 use crate::status::Status;
 
 /// guacd accepts 128 elements, but only when the last one arrives in one read; 127 always work.

@@ -72,6 +72,8 @@ mod inbox;
 
 pub mod held;
 
+pub mod event;
+
 pub mod handshake;
 
 pub mod framing;
@@ -80,15 +82,17 @@ pub mod stood;
 
 pub mod error;
 
+pub mod shown;
+
 pub use decoder::{Decoded, Decoder, Limits};
-pub use error::{
-    ByteClass, DecodeError, EncodeError, Expected, FramingError, HandshakeError, WidenError, Word,
-};
+pub use error::{DecodeError, EncodeError, FramingError, HandshakeError, WidenError};
+pub use event::{Event, Phase, Rest, Select, Step};
 pub use foreign::{Foreign, recognise};
 pub use framing::{Framing, Seen};
-pub use handshake::{Event, Handshake, Phase, Rest, Select, Step};
+pub use handshake::Handshake;
 pub use held::{Held, Said};
 pub use instruction::{Instruction, Side};
 pub use parameters::{ConnectionId, ParameterNames, Parameters};
+pub use shown::{ByteClass, Expected, Word};
 pub use status::Status;
 pub use stood::{StoodWatch, Verdict};

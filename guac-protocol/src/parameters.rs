@@ -6,8 +6,9 @@
 
 use std::fmt;
 
-use crate::error::{HandshakeError, WidenError, Word};
+use crate::error::{HandshakeError, WidenError};
 use crate::instruction::{Instruction, Side};
+use crate::shown::Word;
 
 /// The id of a connection in guacd: `$` and a UUID. It may be logged.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]

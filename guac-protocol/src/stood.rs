@@ -34,6 +34,7 @@ pub enum Verdict {
 }
 
 /// Watches guacd's output until it is known. The first verdict is final.
+#[derive(Debug)]
 pub struct StoodWatch {
     verdict: Verdict,
     /// Timestamp of a `mouse` that came directly before. At most 64 bytes.

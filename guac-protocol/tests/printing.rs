@@ -3,8 +3,8 @@
 use std::fmt::{Debug, Display};
 
 use guac_protocol::{
-    DecodeError, Decoder, Event, Framing, Handshake, Instruction, Limits, ParameterNames,
-    Parameters, Side, Step, Word,
+    DecodeError, Decoder, Event, Framing, Handshake, Held, Instruction, Limits, ParameterNames,
+    Parameters, Said, Side, Step, Word,
 };
 
 use crate::support::{Played, Script, wire};
@@ -88,6 +88,7 @@ fn what_is_relayed_is_silent() {
         .unwrap();
     assert!(matches!(machine.step(), Ok(Step::Event(_))));
     machine.feed(Side::Guacamole, MARKER.as_bytes()).unwrap();
+    assert_silent(&machine);
     let rest = machine.into_rest();
     assert!(rest.to_guacd.ends_with(MARKER.as_bytes()));
     assert_silent(&rest);
@@ -99,6 +100,13 @@ fn what_is_relayed_is_silent() {
         seen_once = true;
     });
     assert!(scanned.is_ok() && seen_once);
+    assert_silent(&framing);
+    let mut held = Held::new();
+    assert_eq!(held.feed(&wire("key", &[MARKER])), Ok(Said::Nothing));
+    assert_silent(&held);
+    let mut decoder = Decoder::new(Limits::HANDSHAKE);
+    assert!(decoder.decode(b"4.name,24.marker-secret").is_ok());
+    assert_silent(&decoder);
 }
 
 #[test]

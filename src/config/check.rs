@@ -99,7 +99,8 @@ fn refuse_equal_matchers(resources: &[ResourceDraft], report: &mut Report) {
 
     let hostnames = enabled().flat_map(|draft| {
         let alias = match &draft.resource.kind {
-            ResourceKind::RemoteApp(app) => Some(fold(&app.alias)),
+            // As Windows compares aliases.
+            ResourceKind::RemoteApp(app) => Some(app.alias.to_lowercase()),
             ResourceKind::Desktop => None,
         };
         let named = draft.hostnames.iter();

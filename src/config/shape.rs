@@ -149,7 +149,7 @@ impl Shape {
             return None;
         }
         let plain = key.to_lowercase().replace('-', "_");
-        let allowed = if plain.chars().count() > 4 { 2 } else { 1 };
+        let allowed = (plain.chars().count() / 3).min(2);
         self.keys()
             .iter()
             .map(|known| (strsim::osa_distance(&plain, known), *known))

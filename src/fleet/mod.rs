@@ -20,7 +20,7 @@ use crate::placement::{
     Snapshot, Timestamp, TunnelId, TunnelView,
 };
 
-pub use probe::{ProbeSettings, Prober};
+pub use probe::Prober;
 
 /// The live picture of every configured host.
 #[derive(Debug)]

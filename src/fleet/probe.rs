@@ -5,7 +5,6 @@
 //! is still found soon after it returns. Hosts start spread over the interval.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
@@ -15,16 +14,8 @@ use tracing::{info, warn};
 
 use super::{Fleet, x224};
 use crate::clock::Clock;
+use crate::config;
 use crate::placement::{Host, HostId};
-
-/// How hosts are probed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ProbeSettings {
-    /// From the end of one probe of a host to the start of its next.
-    pub interval: Duration,
-    /// For one probe in all: name, connection and answer.
-    pub timeout: Duration,
-}
 
 /// Longest pause between two probes of a failing host, in intervals.
 const SLOWEST: u32 = 3;
@@ -34,8 +25,9 @@ const SLOWEST: u32 = 3;
 pub struct Prober {
     /// Where findings go.
     pub fleet: Arc<Fleet>,
-    /// How often and how long.
-    pub settings: ProbeSettings,
+    /// Interval: from the end of one probe of a host to the start of its next.
+    /// Timeout: for one probe in all, name, connection and answer.
+    pub settings: config::Probe,
     /// What time it is.
     pub clock: Clock,
 }

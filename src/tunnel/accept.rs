@@ -10,6 +10,7 @@ use tokio_util::task::TaskTracker;
 use tracing::{debug, error};
 
 use super::Gateway;
+use crate::config::Listen;
 
 /// First and longest pause after a failed accept: out of descriptors, a tight
 /// loop would take the processor from the tunnels that could free some.
@@ -19,10 +20,11 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(5), Duration::from_s
 /// in `tunnels`.
 pub async fn accept(
     gateway: Arc<Gateway>,
-    listener: TcpListener,
+    (listener, settings): (TcpListener, Listen),
     tunnels: TaskTracker,
     stop: CancellationToken,
 ) {
+    let settings = Arc::new(settings);
     let (first, longest) = PAUSES;
     let mut pause = first;
     while let Some(accepted) = stop.run_until_cancelled(listener.accept()).await {
@@ -34,8 +36,8 @@ pub async fn accept(
                     debug!(%error, "A connection was lost before it was served");
                     continue;
                 }
-                let gateway = Arc::clone(&gateway);
-                tunnels.spawn(async move { gateway.serve(socket).await });
+                let (gateway, settings) = (Arc::clone(&gateway), Arc::clone(&settings));
+                tunnels.spawn(async move { gateway.serve(socket, &settings).await });
             }
             Err(error) => {
                 error!(%error, "Accepting a connection failed, pausing");

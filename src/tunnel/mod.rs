@@ -27,10 +27,10 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::broker::{Broker, Hold};
+use crate::config;
 use crate::placement::TunnelId;
 
 pub use accept::accept;
-use dial::Guacd;
 use line::Line;
 use outcome::Outcome;
 use registry::{Registered, Registry};
@@ -41,25 +41,13 @@ use stop::Stop;
 /// unless it is ill; Guacamole waits 15 s for everything together.
 const GUACD_ANSWERS: Duration = Duration::from_secs(10);
 
-/// Limits of a connection's first steps.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Timeouts {
-    /// For Guacamole's first byte; then the connection closes silently.
-    pub first_byte: Duration,
-    /// From a complete `select` to a complete `connect`.
-    pub handshake: Duration,
-    /// For dialling guacd, all its addresses together.
-    pub guacd_dial: Duration,
-    /// For a placement, from the complete `connect` on.
-    pub placement: Duration,
-}
-
 /// What every tunnel shares.
 #[derive(Debug)]
 pub struct Gateway {
     broker: Broker,
-    guacd: Guacd,
-    timeouts: Timeouts,
+    guacd: config::Guacd,
+    /// For a placement, from the complete `connect` on.
+    placement_budget: Duration,
     registry: Arc<Registry>,
     /// Cancelled when open tunnels must end.
     end: CancellationToken,
@@ -73,27 +61,27 @@ struct Ready {
 }
 
 impl Gateway {
-    /// A gateway to guacd at `host:port`; its tunnels end when `end` is cancelled.
+    /// A gateway to guacd; its tunnels end when `end` is cancelled.
     pub fn new(
         broker: Broker,
-        guacd_address: &str,
-        timeouts: Timeouts,
+        guacd: config::Guacd,
+        placement_budget: Duration,
         end: CancellationToken,
     ) -> Self {
         Self {
             broker,
-            guacd: Guacd::new(guacd_address, timeouts.guacd_dial),
-            timeouts,
+            guacd,
+            placement_budget,
             registry: Arc::default(),
             end,
         }
     }
 
     /// Serves one connection of Guacamole to its end.
-    pub(super) async fn serve(&self, socket: TcpStream) {
+    pub(super) async fn serve(&self, socket: TcpStream, listen: &config::Listen) {
         let mut outcome = Outcome::new(TunnelId::from(Uuid::now_v7().to_string()));
         let mut line = Line::new(socket);
-        let shaken = self.shake_hands(&mut line, &mut outcome);
+        let shaken = self.shake_hands(&mut line, listen, &mut outcome);
         let shaken = match self.end.run_until_cancelled(shaken).await {
             Some(shaken) => shaken,
             None => Err(Stop::Shutdown),
@@ -109,14 +97,19 @@ impl Gateway {
     }
 
     /// From the first byte to guacd's `ready`.
-    async fn shake_hands(&self, line: &mut Line, outcome: &mut Outcome) -> Result<Ready, Stop> {
-        line.first_byte(self.timeouts.first_byte).await?;
-        let started = timeout(self.timeouts.handshake, line.event()).await;
+    async fn shake_hands(
+        &self,
+        line: &mut Line,
+        listen: &config::Listen,
+        outcome: &mut Outcome,
+    ) -> Result<Ready, Stop> {
+        line.first_byte(listen.first_byte_timeout).await?;
+        let started = timeout(listen.handshake_timeout, line.event()).await;
         let select = match started.map_err(|_| Stop::HandshakeTimeout)?? {
             Event::Selected(select) => select,
             other => return Err(Stop::unexpected(&other)),
         };
-        let deadline = Instant::now() + self.timeouts.handshake;
+        let deadline = Instant::now() + listen.handshake_timeout;
         let asked = timeout_at(deadline, self.ask_guacd(line, &select)).await;
         let joined = asked.map_err(|_| Stop::GuacdSilent)??;
         let read = timeout_at(deadline, line.settings()).await;
@@ -161,7 +154,7 @@ impl Gateway {
                 (Select::Join(guacd_id), Some(id.clone()))
             }
         };
-        line.dialled(self.guacd.dial().await?);
+        line.dialled(dial::guacd(&self.guacd).await?);
         line.tell_guacd(&question.to_instruction()).await?;
         let answered = timeout(GUACD_ANSWERS, line.event()).await;
         match answered.map_err(|_| Stop::GuacdSilent)?? {

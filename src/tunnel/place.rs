@@ -44,7 +44,7 @@ impl Gateway {
             }),
             Intent::Place(Ok(request)) => {
                 let fence = line.told_guacd() + FENCE;
-                let deadline = fence.min(Instant::now() + self.timeouts.placement);
+                let deadline = fence.min(Instant::now() + self.placement_budget);
                 self.place(request, parameters, deadline, outcome).await
             }
         }

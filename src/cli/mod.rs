@@ -1,0 +1,95 @@
+//! The command line: one file a subcommand.
+
+mod check;
+mod demo;
+mod serve;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::config::{self, Loaded};
+
+/// Exit codes that scripts rely on; clap's own usage errors end with 2.
+const FAILED: u8 = 1;
+const BAD_CONFIGURATION: u8 = 78;
+
+const DEFAULT_CONFIG: &str = "/etc/sessionguard/sessionguard.toml";
+
+/// A connection broker for Apache Guacamole: places users on RDP session hosts
+/// and relays their tunnels.
+#[derive(Debug, Parser)]
+#[command(name = "sessionguard", version, about, propagate_version = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the broker in the foreground
+    Serve(ConfigFile),
+    /// Check a configuration and print everything that is wrong with it
+    Check(check::Arguments),
+    /// Show the broker at work, with nothing else installed
+    Demo(demo::Arguments),
+    /// Print the version
+    Version,
+}
+
+#[derive(Debug, clap::Args)]
+struct ConfigFile {
+    /// Configuration file; files in conf.d beside it are read too
+    #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
+    config: PathBuf,
+}
+
+impl Cli {
+    /// Does what was asked and says how it ended.
+    pub fn run(self) -> ExitCode {
+        match self.command {
+            Command::Serve(file) => serve::run(&file.config),
+            Command::Check(arguments) => check::run(&arguments),
+            Command::Demo(arguments) => demo::run(&arguments),
+            Command::Version => say(format_args!("sessionguard {}", env!("CARGO_PKG_VERSION"))),
+        }
+    }
+}
+
+/// Loads a configuration and prints what there is to say about it.
+///
+/// # Errors
+/// The exit code for a configuration that cannot be used.
+fn load(path: &Path) -> Result<Loaded, ExitCode> {
+    match config::load(path) {
+        Ok(loaded) => {
+            for warning in &loaded.warnings {
+                complain(format_args!("{warning}"));
+            }
+            Ok(loaded)
+        }
+        Err(faults) => {
+            complain(format_args!("{faults}"));
+            Err(ExitCode::from(BAD_CONFIGURATION))
+        }
+    }
+}
+
+/// Writes a line for whoever reads our output. A reader that has left, such as
+/// `head`, is no failure.
+fn say(line: std::fmt::Arguments<'_>) -> ExitCode {
+    use std::io::Write;
+    match writeln!(std::io::stdout(), "{line}") {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(_) => ExitCode::from(FAILED),
+    }
+}
+
+/// Writes a line to standard error.
+fn complain(line: std::fmt::Arguments<'_>) {
+    use std::io::Write;
+    // Where even standard error is gone there is nobody to tell.
+    let _ = writeln!(std::io::stderr(), "{line}");
+}

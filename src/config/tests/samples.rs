@@ -1,0 +1,142 @@
+//! The files people start from.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::time::Duration;
+
+use super::{data, project, run};
+use crate::config::shape::Shape;
+use crate::config::{Config, load, load_text};
+use crate::placement::{FarmId, HostId, ResourceId, ResourceKind};
+
+fn sample() -> String {
+    fs::read_to_string(project().join("config/sessionguard.toml")).unwrap()
+}
+
+/// The sample with its examples switched on: lines that begin with `#` and no
+/// blank.
+fn sample_in_full() -> String {
+    let line = |line: &str| match line.strip_prefix('#') {
+        Some(rest) if !rest.is_empty() && !rest.starts_with(' ') => rest.to_owned(),
+        _ => line.to_owned(),
+    };
+    sample().lines().map(|l| line(l) + "\n").collect()
+}
+
+#[test]
+fn the_sample_says_what_the_defaults_are() {
+    let loaded = load_text("sessionguard.toml", &sample()).unwrap();
+    assert_eq!(loaded.config, Config::default());
+    assert_eq!(loaded.warnings, []);
+}
+
+#[test]
+fn the_examples_in_the_sample_work() {
+    let loaded = load_text("sessionguard.toml", &sample_in_full()).unwrap();
+    assert_eq!(loaded.warnings, []);
+    let directory = &loaded.config.directory;
+    assert!(directory.is_member(&FarmId::from("office"), &HostId::from("rds-1")));
+    assert!(directory.resource(&ResourceId::from("sage")).is_some());
+    assert_eq!(directory.rules().default_farm, Some(FarmId::from("office")));
+}
+
+#[test]
+fn the_sample_names_every_key() {
+    let text = sample();
+    let named: BTreeSet<&str> = text
+        .lines()
+        .map(|line| line.strip_prefix('#').unwrap_or(line))
+        .filter_map(|line| line.split([' ', ']']).next())
+        .map(|word| word.trim_start_matches('['))
+        .collect();
+    for shape in Shape::ALL {
+        for key in shape.keys() {
+            let whole = shape.section().map(|section| format!("{section}.{key}"));
+            let named = named.contains(key) || whole.is_some_and(|w| named.contains(w.as_str()));
+            assert!(named, "`{key}` of {shape} is missing");
+        }
+    }
+}
+
+#[test]
+fn the_minimal_file_brokers() {
+    let loaded = load(&project().join("config/minimal.toml")).unwrap();
+    assert_eq!(loaded.warnings, []);
+    let directory = &loaded.config.directory;
+    assert_eq!(directory.hosts().count(), 1);
+    let resource = directory
+        .resource(&ResourceId::from("office-desktop"))
+        .unwrap();
+    assert_eq!(resource.kind, ResourceKind::Desktop);
+    let office = FarmId::from("office");
+    assert_eq!(resource.farm_id.as_ref(), Some(&office));
+    assert_eq!(directory.members(&office).count(), 1);
+}
+
+#[test]
+fn objects_of_other_tools_load_as_they_are() {
+    let root = data("examples");
+    let (loaded, printed) = run(&root.join("sessionguard.toml"), &root);
+    let loaded = loaded.expect(&printed);
+    assert_eq!(
+        printed,
+        "conf.d/resource-sage.json:4:14: warning: the resource `sage` names the farm `erp`, which does not exist
+  4 |   \"farm_id\": \"erp\",
+    |              ^^^^^
+  help: define the farm; until then the resource is refused"
+    );
+    let directory = &loaded.config.directory;
+    let office = FarmId::from("office");
+    assert_eq!(directory.farm(&office).unwrap().name, "Office");
+    // By its tags, as the farm asks.
+    assert!(directory.is_member(&office, &HostId::from("rds-1")));
+    let desktop = directory
+        .resource(&ResourceId::from("office-desktop"))
+        .unwrap();
+    assert_eq!(
+        desktop.guacamole_connection_name.as_deref(),
+        Some("Office Desktop")
+    );
+    let ResourceKind::RemoteApp(sage) =
+        &directory.resource(&ResourceId::from("sage")).unwrap().kind
+    else {
+        panic!("sage is a RemoteApp");
+    };
+    assert_eq!(
+        (sage.alias.as_str(), sage.dir.as_str()),
+        ("||Sage", r"C:\Program Files\Sage")
+    );
+    assert_eq!(loaded.files.len(), 4);
+}
+
+#[test]
+fn settings_reach_their_place() {
+    let text = r#"
+        [broker]
+        lease_seconds = 60
+        drain_timeout = "2h"
+        score = { cpu = 7 }
+        [guacd]
+        address = "[::1]:4900"
+        [[listen]]
+        address = "127.0.0.1:0"
+        [[listen]]
+        address = "127.0.0.1:0"
+        handshake_timeout = "5s"
+        [[farms]]
+        id = "a"
+        score = { health = 1 }
+        min_health_score = 5
+    "#;
+    let config = load_text("a.toml", text).unwrap().config;
+    assert_eq!(config.directory.rules().lease, Duration::from_secs(60));
+    assert_eq!(config.timeouts.drain, Duration::from_secs(7200));
+    assert_eq!(config.guacd.address.to_string(), "[::1]:4900");
+    assert_eq!(config.listen.len(), 2);
+    assert_eq!(config.listen[1].handshake_timeout, Duration::from_secs(5));
+    let overrides = &config.directory.farm(&FarmId::from("a")).unwrap().overrides;
+    assert_eq!(overrides.min_health_score, Some(5));
+    // A farm's score is filled up from the global one.
+    let weights = overrides.weights.unwrap();
+    assert_eq!((weights.health, weights.cpu, weights.active), (1, 7, 20));
+}
