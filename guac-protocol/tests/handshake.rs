@@ -447,6 +447,24 @@ fn guacd_may_not_flood_before_ready() {
 }
 
 #[test]
+fn a_ready_that_ends_behind_64_kib_is_refused() {
+    let mut script = with_settings(&[]);
+    let long = "x".repeat(8_000);
+    let args: Vec<&str> = std::iter::once(ID).chain([long.as_str(); 8]).collect();
+    script.ready = wire("ready", &args);
+    let padding = 65_536 - script.ready.len() - 8;
+    script.ready = wire(
+        "ready",
+        &[&args[..], &["x".repeat(padding).as_str()]].concat(),
+    );
+    assert!(script.ready.len() <= 65_536);
+    let (side, phase, limit) = (Side::Guacd, Phase::Ready, 65_536);
+    let expected = HandshakeError::TooMuch { side, phase, limit };
+    let played = script.play_cut(&[&script.guacamole], &[&script.args], &[&script.ready]);
+    assert_eq!(played.error, Some(expected));
+}
+
+#[test]
 fn what_follows_ready_in_the_same_read_is_not_counted() {
     let mut script = with_settings(&[]);
     let drawing = vec![b'#'; 200_000];
@@ -487,6 +505,23 @@ fn a_second_connect_or_select_while_ready_is_awaited_fails_closed() {
         let expected = unexpected(Side::Guacamole, Phase::Ready, expected, opcode, at);
         assert_eq!(script.fails(), expected);
     }
+}
+
+#[test]
+fn a_second_connect_does_not_slip_behind_a_ready_that_is_there() {
+    let mut machine = Handshake::new();
+    let guacamole = [select(), connect(), connect()].concat();
+    machine.feed(Side::Guacamole, &guacamole).unwrap();
+    machine.step().unwrap();
+    machine.feed(Side::Guacd, &wire("args", &NAMES)).unwrap();
+    machine.step().unwrap();
+    assert!(matches!(machine.step(), Ok(Step::Event(Event::Connect(_)))));
+    machine.feed(Side::Guacd, &wire("ready", &[ID])).unwrap();
+    assert!(matches!(
+        machine.step(),
+        Err(HandshakeError::Unexpected { .. })
+    ));
+    assert!(machine.step().is_err());
 }
 
 #[test]

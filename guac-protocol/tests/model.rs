@@ -137,7 +137,7 @@ fn the_streams_are_neither_all_accepted_nor_all_refused() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 1_000, ..ProptestConfig::default() })]
 
     #[test]
     fn guacd_reads_what_we_accept(stream in near_grammar()) {

@@ -63,9 +63,17 @@ enum News {
 #[derive(Debug)]
 struct Kept {
     key: LeaseKey,
-    news: News,
+    state: State,
     /// When it must be written next.
     due: Instant,
+}
+
+/// What is known of a tunnel. News adds up: one that stood and ended before
+/// either was written did both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct State {
+    stood: bool,
+    ended: bool,
 }
 
 impl Tell {
@@ -138,8 +146,17 @@ impl Keeper {
 
     fn hear(&mut self, Note { tunnel, key, news }: Note) {
         let now = Instant::now();
-        let due = if news == News::Claimed { now + RENEWAL } else { now };
-        self.tunnels.insert(tunnel, Kept { key, news, due });
+        let kept = self.tunnels.entry(tunnel).or_insert_with(|| Kept {
+            key,
+            state: State::default(),
+            due: now + RENEWAL,
+        });
+        match news {
+            News::Claimed => return,
+            News::Stood => kept.state.stood = true,
+            News::Ended => kept.state.ended = true,
+        }
+        kept.due = now;
     }
 
     /// Writes what is due, many at a time so that one sync to disk serves them
@@ -152,10 +169,10 @@ impl Keeper {
             let mut writing = JoinSet::new();
             for (tunnel, kept) in due.take(TOGETHER) {
                 let leases = Arc::clone(&self.leases);
-                let (tunnel, key, news) = (tunnel.clone(), kept.key.clone(), kept.news);
+                let (tunnel, key, state) = (tunnel.clone(), kept.key.clone(), kept.state);
                 writing.spawn(async move {
-                    let written = leases.tell(&key, &tunnel, news, lease).await;
-                    (tunnel, news, written)
+                    let written = leases.tell(&key, &tunnel, state, lease).await;
+                    (tunnel, state, written)
                 });
             }
             if writing.is_empty() {
@@ -164,7 +181,7 @@ impl Keeper {
             let mut failure = None;
             while let Some(done) = writing.join_next().await {
                 match done {
-                    Ok((tunnel, news, Ok(()))) => self.written(&tunnel, news, lease),
+                    Ok((tunnel, state, Ok(()))) => self.written(&tunnel, state, lease),
                     Ok((_, _, Err(error))) => failure = Some(error),
                     // A writer that panicked: its tunnel stays due.
                     Err(_) => failure = Some(StoreError::Closed),
@@ -177,13 +194,13 @@ impl Keeper {
         }
     }
 
-    fn written(&mut self, tunnel: &TunnelId, news: News, lease: Duration) {
-        if news == News::Ended {
+    fn written(&mut self, tunnel: &TunnelId, state: State, lease: Duration) {
+        if state.ended {
             self.tunnels.remove(tunnel);
         } else if let Some(kept) = self.tunnels.get_mut(tunnel) {
             // A lease that has stood is renewed thrice in its time, since one
             // or two of the writings may fail.
-            let pause = if news == News::Stood { (lease / 3).max(TICK) } else { RENEWAL };
+            let pause = if state.stood { (lease / 3).max(TICK) } else { RENEWAL };
             kept.due = Instant::now() + pause;
         }
     }
@@ -203,14 +220,19 @@ impl Leases {
         &self,
         key: &LeaseKey,
         tunnel: &TunnelId,
-        news: News,
+        state: State,
         lease: Duration,
     ) -> Result<(), StoreError> {
         let now = self.clock.now();
-        self.update(key, |record| match news {
-            News::Claimed => drop(record.renew_claim(tunnel, now)),
-            News::Stood => drop(record.stood(tunnel, lease, now)),
-            News::Ended => record.end(tunnel, lease, now),
+        self.update(key, |record| {
+            if state.stood {
+                record.stood(tunnel, lease, now);
+            } else if !state.ended {
+                record.renew_claim(tunnel, now);
+            }
+            if state.ended {
+                record.end(tunnel, lease, now);
+            }
         })
         .await
     }

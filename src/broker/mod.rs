@@ -15,9 +15,9 @@ use uuid::Uuid;
 use crate::clock::Clock;
 use crate::fleet::{Fleet, Seat};
 use crate::placement::{
-    Aim, Decision, LeaseKey, Outcome, Placement, Refusal, Request, TunnelId, decide,
+    Aim, Decision, LeaseKey, LeaseRecord, Outcome, Placement, Refusal, Request, TunnelId, decide,
 };
-use crate::store::{Replaced, Store, StoreError, Versioned};
+use crate::store::{Replaced, Store, StoreError, Version, Versioned};
 
 pub use keeper::Keeper;
 use keeper::{Held, Tell};
@@ -189,8 +189,8 @@ impl Leases {
     async fn write(
         &self,
         key: &LeaseKey,
-        expected: crate::store::Version,
-        record: crate::placement::LeaseRecord,
+        expected: Version,
+        record: LeaseRecord,
     ) -> Result<Replaced, StoreError> {
         let replaced = self.store.replace(key, expected, record.clone()).await?;
         if replaced == Replaced::Done {
@@ -203,7 +203,7 @@ impl Leases {
     async fn update(
         &self,
         key: &LeaseKey,
-        change: impl Fn(&mut crate::placement::LeaseRecord),
+        change: impl Fn(&mut LeaseRecord),
     ) -> Result<(), StoreError> {
         loop {
             let known = self.store.read(key).await?;

@@ -1,0 +1,283 @@
+//! Claims: one user one host, whoever else writes; what a hold leaves behind.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+
+use super::*;
+use crate::placement::{
+    Carriers, Claims, Directory, Farm, FarmId, FarmOverrides, Host, HostId, LeaseState, Mode,
+    Resource, ResourceKind, Rules,
+};
+use crate::store::{Answer as StoreAnswer, Embedded, Version};
+
+fn directory(hosts: &[&str]) -> Arc<Directory> {
+    let host = |id: &&str| Host {
+        id: HostId::from(*id),
+        address: format!("{id}.example.com"),
+        port: 3389,
+        farm_ids: vec!["office".into()],
+        tags: BTreeMap::new(),
+        mode: Mode::Online,
+    };
+    let farm = Farm {
+        id: "office".into(),
+        name: "Office".to_owned(),
+        enabled: true,
+        agent_ids: Vec::new(),
+        required_tags: BTreeMap::new(),
+        overrides: FarmOverrides::default(),
+    };
+    let resource = Resource {
+        id: "desktop".into(),
+        name: "Desktop".to_owned(),
+        kind: ResourceKind::Desktop,
+        farm_id: Some("office".into()),
+        enabled: true,
+        guacamole_connection_id: None,
+        guacamole_connection_name: None,
+        hostnames: Vec::new(),
+    };
+    let hosts = hosts.iter().map(host);
+    Arc::new(Directory::new(Rules::default(), hosts, [farm], [resource]))
+}
+
+fn request(user: &str) -> Request {
+    Request {
+        carriers: Carriers {
+            resource: Some("desktop".into()),
+            ..Carriers::default()
+        },
+        claims: Claims {
+            username: user.to_owned(),
+            ..Claims::default()
+        },
+    }
+}
+
+/// A store that lets another writer in before each of the first writes.
+struct Contended {
+    inner: Embedded,
+    left: AtomicUsize,
+    intruder: LeaseRecord,
+}
+
+impl Store for Contended {
+    fn read<'a>(&'a self, key: &'a LeaseKey) -> StoreAnswer<'a, Versioned> {
+        self.inner.read(key)
+    }
+
+    fn replace<'a>(
+        &'a self,
+        key: &'a LeaseKey,
+        expected: Version,
+        record: LeaseRecord,
+    ) -> StoreAnswer<'a, Replaced> {
+        Box::pin(async move {
+            let turn = self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1));
+            if turn.is_ok() {
+                self.inner.replace(key, expected, self.intruder.clone()).await?;
+            }
+            self.inner.replace(key, expected, record).await
+        })
+    }
+
+    fn all(&self) -> StoreAnswer<'_, Vec<(LeaseKey, Versioned)>> {
+        self.inner.all()
+    }
+}
+
+struct House {
+    broker: Broker,
+    store: Arc<dyn Store>,
+    fleet: Arc<Fleet>,
+    _folder: tempfile::TempDir,
+}
+
+impl House {
+    async fn new(hosts: &[&str]) -> Self {
+        Self::with(hosts, |embedded| Arc::new(embedded)).await
+    }
+
+    async fn with(hosts: &[&str], wrap: impl FnOnce(Embedded) -> Arc<dyn Store>) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let store = wrap(Embedded::open(&folder.path().join("leases.redb")).unwrap());
+        let fleet = Fleet::new(directory(hosts));
+        let clock = Clock::start();
+        for host in hosts {
+            fleet.note_probe(&HostId::from(*host), true, clock.now());
+        }
+        let opened = Broker::open(Arc::clone(&fleet), Arc::clone(&store), clock).await;
+        let (broker, keeper) = opened.unwrap();
+        tokio::spawn(keeper.run());
+        Self {
+            broker,
+            store,
+            fleet,
+            _folder: folder,
+        }
+    }
+
+    async fn place(&self, user: &str, tunnel: &str) -> (HostId, Hold) {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        let placed = self.broker.place(&request(user), &tunnel.into(), deadline).await;
+        let Answer { decision, hold, .. } = placed.unwrap();
+        match decision.outcome {
+            Outcome::Placed(placement) => (placement.host, hold.unwrap()),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    async fn record(&self, user: &str) -> LeaseRecord {
+        let key = LeaseKey::of_user(&crate::placement::UserKey::new(user, "").unwrap());
+        self.store.read(&key).await.unwrap().record
+    }
+
+    /// Waits until the user's lease looks as described: the keeper writes a
+    /// moment after it was told.
+    async fn lease_becomes(&self, user: &str, wanted: Option<(&str, LeaseState)>) {
+        let office = FarmId::from("office");
+        let wait = async {
+            loop {
+                let record = self.record(user).await;
+                let view = record.view(&office, self.broker.clock.now());
+                let seen = view.map(|view| (view.host.to_string(), view.state));
+                let wanted = wanted.map(|(host, state)| (host.to_owned(), state));
+                if seen == wanted {
+                    return;
+                }
+                tokio::task::yield_now().await;
+            }
+        };
+        let waited = tokio::time::timeout(Duration::from_secs(10), wait).await;
+        assert!(waited.is_ok(), "lease is {:?}", self.record(user).await);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_connects_of_one_user_at_one_instant_land_on_one_host() {
+    let house = House::new(&["a", "b", "c", "d"]).await;
+    let mut connects = JoinSet::new();
+    for n in 0..32 {
+        let broker = house.broker.clone();
+        connects.spawn(async move {
+            let deadline = Instant::now() + Duration::from_secs(10);
+            let tunnel = TunnelId::from(format!("t{n}"));
+            broker.place(&request("ann"), &tunnel, deadline).await.unwrap()
+        });
+    }
+    let answers = connects.join_all().await;
+    let hosts: std::collections::BTreeSet<_> = answers
+        .iter()
+        .map(|answer| match &answer.decision.outcome {
+            Outcome::Placed(placement) => placement.host.clone(),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(hosts.len(), 1, "{hosts:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn users_who_come_at_one_instant_are_spread_by_the_seats_taken() {
+    let house = House::new(&["a", "b", "c", "d"]).await;
+    let mut connects = JoinSet::new();
+    for n in 0..40 {
+        let broker = house.broker.clone();
+        connects.spawn(async move {
+            let deadline = Instant::now() + Duration::from_secs(10);
+            let user = format!("user{n}");
+            broker.place(&request(&user), &TunnelId::from(user), deadline).await.unwrap()
+        });
+    }
+    let _answers = connects.join_all().await;
+    let snapshot = house.fleet.snapshot();
+    let counts: Vec<_> = snapshot.hosts.values().map(|view| view.tunnels.len()).collect();
+    assert_eq!(counts, [10, 10, 10, 10]);
+}
+
+#[tokio::test]
+async fn a_lost_race_decides_again_on_what_the_winner_wrote() {
+    let intruder = {
+        let mut record = LeaseRecord::default();
+        let office = FarmId::from("office");
+        record.claim(&office, &"b".into(), &"other".into(), Clock::start().now());
+        record
+    };
+    for _ in 0..8 {
+        let intruder = intruder.clone();
+        let house = House::with(&["a", "b"], |inner| {
+            let left = AtomicUsize::new(1);
+            Arc::new(Contended { inner, left, intruder })
+        });
+        let house = house.await;
+        // Whoever is to win the tie by score: the intruder's claim rules.
+        let (host, _hold) = house.place("ann", "t1").await;
+        assert_eq!(host, HostId::from("b"));
+    }
+}
+
+#[tokio::test]
+async fn a_hold_that_stood_leaves_a_lingering_lease() {
+    let house = House::new(&["a"]).await;
+    let (_, hold) = house.place("ann", "t1").await;
+    house.lease_becomes("ann", Some(("a", LeaseState::Claimed))).await;
+    hold.stood();
+    house.lease_becomes("ann", Some(("a", LeaseState::Live))).await;
+    drop(hold);
+    house.lease_becomes("ann", Some(("a", LeaseState::Lingering))).await;
+}
+
+#[tokio::test]
+async fn a_hold_that_never_stood_leaves_nothing_behind() {
+    let house = House::new(&["a"]).await;
+    let (_, hold) = house.place("ann", "t1").await;
+    drop(hold);
+    house.lease_becomes("ann", None).await;
+    let snapshot = house.fleet.snapshot();
+    assert!(snapshot.hosts.values().all(|view| view.tunnels.is_empty()));
+}
+
+#[tokio::test]
+async fn a_return_that_fails_finds_the_older_lease_as_it_was() {
+    let house = House::new(&["a", "b"]).await;
+    let (first, hold) = house.place("ann", "t1").await;
+    hold.stood();
+    drop(hold);
+    let lingering = Some((first.as_str(), LeaseState::Lingering));
+    house.lease_becomes("ann", lingering).await;
+    let (again, hold) = house.place("ann", "t2").await;
+    assert_eq!(again, first);
+    drop(hold);
+    house.lease_becomes("ann", lingering).await;
+}
+
+#[tokio::test]
+async fn leases_of_an_earlier_life_linger_and_bare_claims_are_given_back() {
+    let house = House::new(&["a", "b"]).await;
+    let (stood_on, stood) = house.place("ann", "t1").await;
+    let (_, claimed) = house.place("bob", "t2").await;
+    stood.stood();
+    house.lease_becomes("ann", Some((stood_on.as_str(), LeaseState::Live))).await;
+    // The process dies: nobody tells the store anything any more.
+    std::mem::forget((stood, claimed));
+    let clock = Clock::start();
+    let fleet = Fleet::new(directory(&["a", "b"]));
+    let next = Broker::open(Arc::clone(&fleet), Arc::clone(&house.store), clock).await;
+    let (_broker, _keeper) = next.unwrap();
+    let lingering = Some((stood_on.as_str(), LeaseState::Lingering));
+    house.lease_becomes("ann", lingering).await;
+    house.lease_becomes("bob", None).await;
+    assert_eq!(fleet.snapshot().hosts[&stood_on].lingering.len(), 1);
+}
+
+#[tokio::test]
+async fn a_fleet_that_is_not_probed_in_time_times_out() {
+    let house = House::new(&["a"]).await;
+    let blind = Fleet::new(directory(&["a"]));
+    let broker = Broker { fleet: blind, ..house.broker.clone() };
+    let deadline = Instant::now() + Duration::from_millis(50);
+    let placed = broker.place(&request("ann"), &"t1".into(), deadline).await;
+    assert_eq!(placed.unwrap_err(), PlaceError::TimedOut);
+}

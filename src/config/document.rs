@@ -46,19 +46,19 @@ fn whole(root: &Node, report: &mut Report, into: &mut Gathered) {
             "probe" => sections::probe(node, report, into),
             "store" => sections::store(node, report, into),
             "log" => sections::log(node, report, into),
-            "listen" => each(Shape::Listen, node, report, into),
-            "hosts" => each(Shape::Host, node, report, into),
-            "farms" => each(Shape::Farm, node, report, into),
-            "resources" => each(Shape::Resource, node, report, into),
+            "listen" => each("listen", Shape::Listen, node, report, into),
+            "hosts" => each("hosts", Shape::Host, node, report, into),
+            "farms" => each("farms", Shape::Farm, node, report, into),
+            "resources" => each("resources", Shape::Resource, node, report, into),
             _ => {}
         }
     }
 }
 
-fn each(shape: Shape, node: &Node, report: &mut Report, into: &mut Gathered) {
+fn each(key: &'static str, shape: Shape, node: &Node, report: &mut Report, into: &mut Gathered) {
     let Value::List(items) = &node.value else {
         let got = node.value.kind();
-        report.fault(node.at, Problem::NotAList { shape, got });
+        report.fault(node.at, Problem::NotAList { key, got });
         into.incomplete = true;
         return;
     };

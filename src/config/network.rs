@@ -59,7 +59,11 @@ pub(super) fn listen_address(node: &Node) -> Result<SocketAddr, ValueError> {
 /// A host name or IP address that a connection carries, in the form in which
 /// two of them are compared: lower case, no dot at the end.
 pub(super) fn hostname_matcher(node: &Node) -> Result<String, ValueError> {
-    let host = host_address(node)?.to_lowercase();
+    let host = host_address(node).map_err(|error| match error {
+        ValueError::PortInAddress { text, host, .. } => ValueError::PortInHostname { text, host },
+        other => other,
+    })?;
+    let host = host.to_lowercase();
     Ok(host.strip_suffix('.').map_or(host.clone(), str::to_owned))
 }
 

@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 
 use jsonc_parser::ast;
 use jsonc_parser::common::{Range, Ranged};
+use jsonc_parser::errors::ParseErrorKind;
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 use serde::de::IgnoredAny;
 
@@ -34,14 +35,22 @@ pub(super) fn parse(text: &str, source: SourceId) -> Result<Node, Vec<Located<Pr
             at,
         }]);
     }
-    let parsed = parse_to_ast(text, &CollectOptions::default(), &strict()).map_err(|error| {
-        let message = error.kind().to_string().to_lowercase();
-        let at = place(error.range(), source);
-        vec![Located {
-            value: Problem::Syntax { message },
-            at,
-        }]
-    })?;
+    let parsed = match parse_to_ast(text, &CollectOptions::default(), &strict()) {
+        Ok(parsed) => parsed,
+        Err(error) => {
+            // The judge passes escapes that name half a character.
+            let message = match error.kind() {
+                ParseErrorKind::String(_) => "this escape is not a character".to_owned(),
+                kind => kind.to_string().to_lowercase(),
+            };
+            let value = Problem::Syntax {
+                message,
+                help: None,
+            };
+            let at = place(error.range(), source);
+            return Err(vec![Located { value, at }]);
+        }
+    };
     let Some(value) = parsed.value else {
         return Err(vec![Located {
             value: Problem::Empty,
@@ -90,8 +99,20 @@ fn strict_error(error: &serde_json::Error, text: &str, source: SourceId) -> Loca
     Located {
         value: Problem::Syntax {
             message: message.to_owned(),
+            help: slip(text, start),
         },
         at: point(source, start),
+    }
+}
+
+/// What other dialects allow at this place and JSON does not.
+fn slip(text: &str, start: usize) -> Option<&'static str> {
+    let before = text.get(..start)?.trim_end();
+    match text.get(start..)?.chars().next()? {
+        '/' | '#' => Some("JSON has no comments"),
+        '\'' => Some("JSON wants double quotes"),
+        '}' | ']' if before.ends_with(',') => Some("remove the comma before it"),
+        _ => None,
     }
 }
 

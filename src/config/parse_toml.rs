@@ -55,16 +55,34 @@ fn order(a: usize, b: usize) -> (usize, usize) {
 
 fn convert_error(error: &toml::de::Error, text: &str, source: SourceId) -> Located<Problem> {
     let span = error.span().unwrap_or(0..text.len().min(1));
+    let message = error.message().to_owned();
+    let help = if message == "duplicate key" {
+        Some("remove one of them")
+    } else {
+        in_bare_value(text, span.start).then_some("put text in double quotes")
+    };
     Located {
-        value: Problem::Syntax {
-            message: error.message().to_owned(),
-        },
+        value: Problem::Syntax { message, help },
         at: At {
             source,
             start: span.start,
             end: span.end,
         },
     }
+}
+
+/// Whether the place is in a value that begins neither as a text nor as a list
+/// or table: most often a text without quotes.
+fn in_bare_value(text: &str, place: usize) -> bool {
+    let before = text.get(..place).unwrap_or_default();
+    let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+    let line = text.get(line_start..).unwrap_or_default();
+    let line = line.split('\n').next().unwrap_or_default();
+    line.split_once('=').is_some_and(|(key, value)| {
+        let value = value.trim_start();
+        let bare = !value.is_empty() && !value.starts_with(['"', '\'', '[', '{', '#']);
+        bare && line_start + key.len() < place
+    })
 }
 
 fn convert_table(table: DeTable<'_>, source: SourceId) -> Table {

@@ -33,27 +33,26 @@ pub(super) enum Problem {
     #[error("this file is not read")]
     OtherFormat,
     #[error("{message}")]
-    Syntax { message: String },
+    Syntax {
+        message: String,
+        help: Option<&'static str>,
+    },
     #[error("nested deeper than {limit} levels")]
     TooDeep { limit: usize },
     #[error("the key `{}` stands twice in one object", Shown(key))]
     RepeatedKey { key: String },
 
     #[error("unknown key `{}` in {shape}", Shown(key))]
-    UnknownKey {
-        key: String,
-        shape: Shape,
-        /// The known key that differs by a slip of the finger.
-        near: Option<&'static str>,
-        /// The table that has a key of exactly this name.
-        home: Option<Shape>,
-    },
+    UnknownKey { key: String, shape: Shape },
     #[error("`{key}` holds for all farms and cannot be set in one")]
     GlobalOnly { key: &'static str },
     #[error("{shape} must be a table, got {got}")]
     NotATable { shape: Shape, got: &'static str },
-    #[error("{shape} must be a list of tables, got {got}")]
-    NotAList { shape: Shape, got: &'static str },
+    #[error("`{key}` must be a list of tables, got {got}")]
+    NotAList {
+        key: &'static str,
+        got: &'static str,
+    },
     #[error("`{}` in {shape}: {error}", Shown(key))]
     Value {
         key: String,
@@ -129,14 +128,16 @@ impl Problem {
     /// What to do about it, where that is not plain from the problem.
     pub(super) fn help(&self) -> Option<String> {
         let fixed = match self {
-            Self::UnknownKey {
-                shape, near, home, ..
-            } => {
-                return Some(unknown_key_help(*shape, *near, *home));
-            }
+            Self::UnknownKey { key, shape } => return Some(unknown_key_help(key, *shape)),
             Self::Value { error, .. } => return error.help(),
             Self::MissingKey { shape, key } => {
                 return shape.example(key).map(|line| format!("add {line}"));
+            }
+            Self::Syntax { help, .. } => (*help)?,
+            Self::NotAList { key, .. } => {
+                return Some(format!(
+                    "write [[{key}]] in TOML, a list of objects in JSON"
+                ));
             }
             Self::Missing => "create it, or name another file with --config",
             Self::NotRegular => "only regular files and links to them are read",
@@ -178,10 +179,8 @@ impl Problem {
             | Self::Directory
             | Self::NotADirectory
             | Self::TooLarge { .. }
-            | Self::Syntax { .. }
             | Self::TooDeep { .. }
             | Self::NotATable { .. }
-            | Self::NotAList { .. }
             | Self::NotAnObject { .. }
             | Self::More { .. } => return None,
         };
@@ -189,11 +188,15 @@ impl Problem {
     }
 }
 
-fn unknown_key_help(shape: Shape, near: Option<&'static str>, home: Option<Shape>) -> String {
-    match (near, home) {
-        (_, Some(home)) => format!("it belongs in {home}"),
-        (Some(near), None) => format!("did you mean `{near}`?"),
-        (None, None) => format!("known here: {}", shape.keys().join(", ")),
+/// Worked out only for a problem that is printed: comparing with every known
+/// key is dear, and a broken file can hold many thousands of unknown ones.
+fn unknown_key_help(key: &str, shape: Shape) -> String {
+    if let Some(home) = shape.home(key) {
+        format!("it belongs in {home}")
+    } else if let Some(near) = shape.near(key) {
+        format!("did you mean `{near}`?")
+    } else {
+        format!("known here: {}", shape.keys().join(", "))
     }
 }
 

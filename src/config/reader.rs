@@ -212,11 +212,8 @@ fn unknown(shape: Shape, key: &str) -> Problem {
     {
         return Problem::GlobalOnly { key };
     }
-    let near = shape.near(key);
     Problem::UnknownKey {
         key: key.to_owned(),
         shape,
-        near,
-        home: shape.home(key),
     }
 }

@@ -62,18 +62,20 @@ impl Source {
 
     /// The line around a place, with the place marked.
     pub(super) fn excerpt(&self, start: usize, end: usize) -> Excerpt {
+        let start = self.boundary(start);
         let (_, line_start) = self.line_of(start);
-        let rest = self.slice(line_start, self.text.len());
-        let line_end = line_start + rest.find(['\n', '\r']).unwrap_or(rest.len());
         let from = self.boundary(start.saturating_sub(BEFORE).max(line_start));
-        let to = self.boundary((start + AFTER).min(line_end)).max(from);
+        // Never looks further than it shows: the line may be the whole file.
+        let ahead = self.slice(start, start + AFTER);
+        let to = start + ahead.find('\n').unwrap_or(ahead.len());
+        let line_goes_on = !ahead.contains('\n') && to < self.text.len();
 
         let mut cut = Cut::default();
         if from > line_start {
             cut.text.push_str("...");
             cut.length = 3;
         }
-        for (offset, c) in self.slice(from, to).char_indices() {
+        for (offset, c) in self.slice(from, to).trim_end_matches('\r').char_indices() {
             let offset = from + offset;
             if offset <= start {
                 cut.mark_start = cut.length;
@@ -86,7 +88,7 @@ impl Source {
         if start >= to {
             cut.mark_start = cut.length;
         }
-        if to < line_end {
+        if line_goes_on {
             cut.text.push_str("...");
         }
         Excerpt {

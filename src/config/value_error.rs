@@ -56,6 +56,8 @@ pub(super) enum ValueError {
         host: String,
         port: u16,
     },
+    #[error("\"{}\" carries a port", Shown(text))]
+    PortInHostname { text: String, host: String },
     #[error("\"{}\" is not a host name or IP address", Shown(text))]
     NotAHost { text: String },
     #[error("\"{}\" has no port", Shown(text))]
@@ -72,7 +74,7 @@ impl ValueError {
     /// What to write instead, where that is not plain from the error.
     pub(super) fn help(&self) -> Option<String> {
         let help = match self {
-            Self::WrongType { got: "null", .. } => "leave the key out".to_owned(),
+            Self::WrongType { expected, got } => return wrong_type_help(expected, got),
             Self::SecondsAsText { seconds } => match seconds {
                 Some(seconds) => format!("write {seconds}, without quotes"),
                 None => "write a bare number, 900 for fifteen minutes".to_owned(),
@@ -92,6 +94,9 @@ impl ValueError {
             Self::PortInAddress { host, port, .. } => {
                 format!("write address = \"{}\" and port = {port}", Shown(host))
             }
+            Self::PortInHostname { host, .. } => {
+                format!("write \"{}\"; Guacamole keeps the port elsewhere", Shown(host))
+            }
             Self::NotAHost { .. } => {
                 "letters, digits, `-`, `_` and dots; other scripts in their `xn--` form".to_owned()
             }
@@ -103,8 +108,7 @@ impl ValueError {
             }
             Self::ListedTwice { .. } => "remove one of them".to_owned(),
             Self::OuterSpace => "remove the white space".to_owned(),
-            Self::WrongType { .. }
-            | Self::OutOfRange { .. }
+            Self::OutOfRange { .. }
             | Self::NotOneOf { .. }
             | Self::Blank
             | Self::EmptyList
@@ -113,6 +117,20 @@ impl ValueError {
         };
         Some(help)
     }
+}
+
+fn wrong_type_help(expected: &str, got: &str) -> Option<String> {
+    let help = match (expected, got) {
+        (_, "null") => "leave the key out",
+        ("true or false", "text") => "write true or false, without quotes",
+        ("a whole number", "text") => "write it without quotes",
+        ("text", "a whole number" | "a number with a fraction" | "true or false") => {
+            "put it in quotes"
+        }
+        ("a list of texts", "text") => "put it in brackets, [\"...\"]",
+        _ => return None,
+    };
+    Some(help.to_owned())
 }
 
 fn either(allowed: &[&str]) -> String {

@@ -157,7 +157,7 @@ impl Fleet {
 
     /// Takes over what a probe found. Returns how long the host had been in the
     /// state it left, where this changed it.
-    fn note_probe(&self, host: &HostId, answers: bool, now: Timestamp) -> Option<Duration> {
+    pub(crate) fn note_probe(&self, host: &HostId, answers: bool, now: Timestamp) -> Option<Duration> {
         let before = self.snapshot().hosts.get(host).map(|view| view.probe)?;
         let (probe, lasted) = match (before, answers) {
             (Probe::Answering { .. }, true) | (Probe::Failing { .. }, false) => return None,

@@ -1,0 +1,146 @@
+//! The picture is published whole after every change, and counts what is there.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::*;
+use crate::placement::{
+    Farm, FarmId, FarmOverrides, Host, Load, Mode, Outcome, Placement, Reason, ResourceKind,
+    Rules, UserKey,
+};
+
+const NOW: Timestamp = Timestamp::from_millis(1_000_000);
+
+fn fleet() -> Arc<Fleet> {
+    let host = |id: &str| Host {
+        id: id.into(),
+        address: format!("{id}.example.com"),
+        port: 3389,
+        farm_ids: vec!["office".into()],
+        tags: BTreeMap::new(),
+        mode: Mode::Online,
+    };
+    let farm = Farm {
+        id: "office".into(),
+        name: "Office".to_owned(),
+        enabled: true,
+        agent_ids: Vec::new(),
+        required_tags: BTreeMap::new(),
+        overrides: FarmOverrides::default(),
+    };
+    let hosts = [host("a"), host("b")];
+    Fleet::new(Arc::new(Directory::new(Rules::default(), hosts, [farm], [])))
+}
+
+fn ann() -> (UserKey, LeaseKey) {
+    let user = UserKey::new("ann", "").unwrap();
+    let key = LeaseKey::of_user(&user);
+    (user, key)
+}
+
+fn placed_on(host: &str) -> Decision {
+    let (user, key) = ann();
+    Decision {
+        generation: 0,
+        resource: None,
+        farm: Some("office".into()),
+        user: Some(user),
+        key: Some(key),
+        outcome: Outcome::Placed(Placement {
+            host: host.into(),
+            address: String::new(),
+            port: 3389,
+            kind: ResourceKind::Desktop,
+            reason: Reason::Score,
+        }),
+        candidates: Vec::new(),
+    }
+}
+
+fn load(fleet: &Fleet, host: &str) -> Load {
+    fleet.snapshot().hosts[&HostId::from(host)].load(NOW)
+}
+
+#[test]
+fn a_seat_counts_from_the_decision_until_it_is_dropped() {
+    let fleet = fleet();
+    let (_, seat) = fleet.seat(&"t1".into(), |_| placed_on("a"));
+    assert_eq!(load(&fleet, "a").active, 1);
+    assert_eq!(load(&fleet, "b").active, 0);
+    let seat = seat.unwrap();
+    seat.stood(NOW);
+    let view = Arc::clone(&fleet.snapshot().hosts[&HostId::from("a")]);
+    assert_eq!(view.tunnels[0].stood, Some(NOW));
+    drop(seat);
+    assert_eq!(load(&fleet, "a").active, 0);
+}
+
+#[test]
+fn a_refusal_takes_no_seat() {
+    let fleet = fleet();
+    let mut decision = placed_on("a");
+    decision.outcome = Outcome::Unmatched;
+    let (_, seat) = fleet.seat(&"t1".into(), |_| decision);
+    assert!(seat.is_none());
+}
+
+#[test]
+fn every_change_is_a_new_generation_and_an_old_picture_stays_as_it_was() {
+    let fleet = fleet();
+    let before = fleet.snapshot();
+    let (_, _seat) = fleet.seat(&"t1".into(), |_| placed_on("a"));
+    let after = fleet.snapshot();
+    assert!(after.generation > before.generation);
+    assert!(before.hosts[&HostId::from("a")].tunnels.is_empty());
+}
+
+#[test]
+fn probes_keep_the_moment_a_state_began() {
+    let fleet = fleet();
+    let a = HostId::from("a");
+    let later = NOW + Duration::from_secs(10);
+    let state = || fleet.snapshot().hosts[&a].probe;
+    assert_eq!(fleet.note_probe(&a, true, NOW), Some(Duration::ZERO));
+    assert_eq!(fleet.note_probe(&a, true, later), None);
+    assert_eq!(state(), Probe::Answering { since: NOW });
+    assert_eq!(fleet.note_probe(&a, false, later), Some(Duration::from_secs(10)));
+    assert_eq!(state(), Probe::Failing { since: later });
+    assert_eq!(fleet.note_probe(&a, false, later + Duration::from_secs(5)), None);
+    assert_eq!(state(), Probe::Failing { since: later });
+}
+
+#[tokio::test]
+async fn nobody_is_placed_before_every_host_was_probed() {
+    let fleet = fleet();
+    let waiting = tokio::spawn({
+        let fleet = Arc::clone(&fleet);
+        async move { fleet.probed().await }
+    });
+    fleet.note_probe(&"a".into(), true, NOW);
+    tokio::task::yield_now().await;
+    assert!(!waiting.is_finished());
+    fleet.note_probe(&"b".into(), false, NOW);
+    waiting.await.unwrap();
+}
+
+#[test]
+fn a_lingering_lease_counts_on_its_host_only_and_until_its_end() {
+    let fleet = fleet();
+    let (_, key) = ann();
+    let lease = Duration::from_secs(900);
+    let linger_on = |host: &str| {
+        let (farm, host, tunnel) = (FarmId::from("office"), HostId::from(host), "t1".into());
+        let mut record = LeaseRecord::default();
+        record.claim(&farm, &host, &tunnel, NOW);
+        record.stood(&tunnel, lease, NOW);
+        record.end(&tunnel, lease, NOW);
+        record
+    };
+    fleet.note_leases(&key, &linger_on("a"), NOW);
+    assert_eq!(load(&fleet, "a").disconnected, 1);
+    fleet.note_leases(&key, &linger_on("b"), NOW);
+    assert_eq!((load(&fleet, "a").disconnected, load(&fleet, "b").disconnected), (0, 1));
+    fleet.expire_leases(NOW + lease);
+    assert!(fleet.snapshot().hosts[&HostId::from("b")].lingering.is_empty());
+    fleet.note_leases(&key, &LeaseRecord::default(), NOW);
+}

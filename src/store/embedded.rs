@@ -291,3 +291,14 @@ fn failed(error: impl std::fmt::Display) -> StoreError {
         reason: error.to_string(),
     }
 }
+
+/// Writes a file as a release with this schema would have left it.
+#[cfg(test)]
+pub(super) fn write_schema(path: &Path, schema: u64) {
+    let database = Database::create(path).unwrap();
+    let transaction = database.begin_write().unwrap();
+    let mut meta = transaction.open_table(META).unwrap();
+    meta.insert(SCHEMA_KEY, schema).unwrap();
+    drop(meta);
+    transaction.commit().unwrap();
+}

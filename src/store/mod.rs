@@ -109,3 +109,6 @@ pub enum StoreError {
     #[error("the store is closed")]
     Closed,
 }
+
+#[cfg(test)]
+mod tests;

@@ -24,11 +24,13 @@ class Picture:
         self._rects = {}      # layer -> pending rectangle of its path
         self._streams = {}    # stream -> (mask, layer, x, y, pieces)
         self._sized = set()   # layers that have had their `size`
+        self._changed = False  # since desktop_drawn last looked
 
     def apply(self, opcode, args):
         painter = getattr(self, f"_{opcode}", None)
         if painter:
             painter(*args)
+            self._changed = True
 
     def image(self):
         """What the user sees: layer 0 with the visible layers upon it."""
@@ -48,7 +50,14 @@ class Picture:
         return len(self.colours()) < 2
 
     def desktop_drawn(self):
-        """Whether the test desktop (support/desktop.sh) is there whole, not merely some page or a part."""
+        """Whether the test desktop (support/desktop.sh) is there whole, not merely some page or a part.
+
+        For waiting: true once, and false again until something more is drawn.
+        """
+        # Looking is slow, and guacd slows down for a client that is late with its `sync`.
+        if not self._changed:
+            return False
+        self._changed = False
         image = self.image()
         if image.size != SCREEN:
             return False

@@ -1,0 +1,155 @@
+//! The contract, run on every store, and what only the embedded one promises.
+
+use std::sync::Arc;
+
+use super::*;
+use crate::placement::{FarmId, HostId, Timestamp, TunnelId, UserKey};
+
+fn key(user: &str) -> LeaseKey {
+    LeaseKey::of_user(&UserKey::new(user, "corp").unwrap())
+}
+
+fn record(host: &str, tunnel: &str) -> LeaseRecord {
+    let mut record = LeaseRecord::default();
+    let now = Timestamp::from_millis(1_000);
+    let farm = FarmId::from("office");
+    record.claim(&farm, &HostId::from(host), &TunnelId::from(tunnel), now);
+    record
+}
+
+fn embedded() -> (tempfile::TempDir, Arc<dyn Store>) {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Embedded::open(&folder.path().join("leases.redb")).unwrap();
+    (folder, Arc::new(store))
+}
+
+mod contract {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_was_written_is_read_back() {
+        let (_folder, store) = embedded();
+        let ann = key("ann");
+        assert_eq!(store.read(&ann).await.unwrap(), Versioned::default());
+        let written = record("a", "t1");
+        let done = store.replace(&ann, Version::ABSENT, written.clone()).await;
+        assert_eq!(done, Ok(Replaced::Done));
+        let read = store.read(&ann).await.unwrap();
+        assert_eq!(read.record, written);
+        assert_ne!(read.version, Version::ABSENT);
+        assert_eq!(store.read(&key("bob")).await.unwrap(), Versioned::default());
+    }
+
+    #[tokio::test]
+    async fn a_writer_who_read_before_another_wrote_loses_and_changes_nothing() {
+        let (_folder, store) = embedded();
+        let ann = key("ann");
+        let first = record("a", "t1");
+        store.replace(&ann, Version::ABSENT, first.clone()).await.unwrap();
+        let late = store.replace(&ann, Version::ABSENT, record("b", "t2")).await;
+        assert_eq!(late, Ok(Replaced::Conflict));
+        assert_eq!(store.read(&ann).await.unwrap().record, first);
+    }
+
+    #[tokio::test]
+    async fn an_empty_record_removes_the_key_and_an_old_version_stays_old() {
+        let (_folder, store) = embedded();
+        let ann = key("ann");
+        store.replace(&ann, Version::ABSENT, record("a", "t1")).await.unwrap();
+        let old = store.read(&ann).await.unwrap().version;
+        let removed = store.replace(&ann, old, LeaseRecord::default()).await;
+        assert_eq!(removed, Ok(Replaced::Done));
+        assert_eq!(store.read(&ann).await.unwrap(), Versioned::default());
+        store.replace(&ann, Version::ABSENT, record("b", "t2")).await.unwrap();
+        let stale = store.replace(&ann, old, record("c", "t3")).await;
+        assert_eq!(stale, Ok(Replaced::Conflict));
+    }
+
+    #[tokio::test]
+    async fn of_many_writers_at_once_exactly_one_wins() {
+        let (_folder, store) = embedded();
+        let ann = key("ann");
+        let mut writers = tokio::task::JoinSet::new();
+        for n in 0..50 {
+            let (store, ann) = (Arc::clone(&store), ann.clone());
+            let record = record("a", &format!("t{n}"));
+            writers.spawn(async move { store.replace(&ann, Version::ABSENT, record).await });
+        }
+        let outcomes = writers.join_all().await;
+        let won = outcomes.iter().filter(|o| **o == Ok(Replaced::Done)).count();
+        assert_eq!(won, 1, "{outcomes:?}");
+    }
+
+    #[tokio::test]
+    async fn all_lists_every_record_in_key_order() {
+        let (_folder, store) = embedded();
+        for user in ["carl", "ann", "bob"] {
+            let written = record("a", user);
+            store.replace(&key(user), Version::ABSENT, written).await.unwrap();
+        }
+        let all = store.all().await.unwrap();
+        let keys: Vec<_> = all.iter().map(|(key, _)| key.clone()).collect();
+        assert_eq!(keys, [key("ann"), key("bob"), key("carl")]);
+    }
+}
+
+mod embedded_only {
+    use super::*;
+
+    #[tokio::test]
+    async fn records_survive_closing_and_opening_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("new/folder/leases.redb");
+        let ann = key("ann");
+        let before = {
+            let store = Embedded::open(&path).unwrap();
+            store.replace(&ann, Version::ABSENT, record("a", "t1")).await.unwrap();
+            store.read(&ann).await.unwrap()
+        };
+        let store = open_again(&path);
+        assert_eq!(store.read(&ann).await.unwrap(), before);
+    }
+
+    /// The first one's thread lets go of the file a moment after it is dropped.
+    fn open_again(path: &std::path::Path) -> Embedded {
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
+        loop {
+            match Embedded::open(path) {
+                Err(StoreError::InUse { .. }) if std::time::Instant::now() < deadline => {
+                    std::thread::yield_now();
+                }
+                opened => return opened.unwrap(),
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_second_opening_is_told_that_the_file_is_in_use() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("leases.redb");
+        let _first = Embedded::open(&path).unwrap();
+        let second = Embedded::open(&path).unwrap_err();
+        assert_eq!(second, StoreError::InUse { path: path.clone() });
+        assert!(second.to_string().contains("in use by another process"));
+    }
+
+    #[test]
+    fn a_file_that_is_no_store_is_refused_and_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("notes.txt");
+        std::fs::write(&path, "shopping list\n".repeat(1000)).unwrap();
+        let error = Embedded::open(&path).unwrap_err();
+        assert!(matches!(error, StoreError::Open { .. }), "{error}");
+        assert!(std::fs::read_to_string(&path).unwrap().starts_with("shopping"));
+    }
+
+    #[test]
+    fn a_file_of_a_newer_release_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("leases.redb");
+        super::super::embedded::write_schema(&path, 99);
+        let error = Embedded::open(&path).unwrap_err();
+        let (found, known) = (99, 1);
+        assert_eq!(error, StoreError::Newer { path, found, known });
+    }
+}

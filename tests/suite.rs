@@ -1,0 +1,18 @@
+//! How the broker behaves, seen from outside: the real binary between a scripted Guacamole, a
+//! scripted guacd and scripted RDP hosts, all on loopback ports that the system chose.
+//!
+//! One module a behaviour; the cast is in `support`.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "tests state facts; a panic there is the report"
+)]
+
+mod support;
+
+mod suite {
+    mod handshake;
+}

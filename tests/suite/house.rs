@@ -1,0 +1,188 @@
+//! The walls of the house: which room may import which, and what the pure
+//! rooms may not touch. A new edge is a decision, made here and explained.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// A room, and the rooms it may import besides itself.
+const ROOMS: &[(&str, &[&str])] = &[
+    ("placement", &[]),
+    ("clock", &["placement"]),
+    ("config", &["placement"]),
+    ("store", &["placement", "config"]),
+    ("logging", &["config"]),
+    ("shutdown", &[]),
+    ("fleet", &["placement", "store", "config", "clock"]),
+    ("broker", &["placement", "store", "fleet", "config", "clock"]),
+    (
+        "tunnel",
+        &["placement", "broker", "fleet", "config", "clock", "shutdown"],
+    ),
+    ("demo", &["app", "config", "placement", "shutdown", "logging"]),
+    (
+        "app",
+        &["placement", "store", "fleet", "broker", "tunnel", "config", "clock", "shutdown"],
+    ),
+    (
+        "cli",
+        &["app", "config", "placement", "logging", "shutdown", "demo"],
+    ),
+    // The floor plan and the front door.
+    ("lib", &[]),
+    ("main", &[]),
+];
+
+/// What only one room touches.
+const OWNED: &[(&str, &str)] = &[
+    ("redb::", "store"),
+    ("tracing_subscriber", "logging"),
+    ("clap::", "cli"),
+    ("toml::", "config"),
+    ("jsonc_parser", "config"),
+];
+
+/// What a pure room never mentions.
+const IMPURE: &[&str] = &[
+    "tokio",
+    ".await",
+    "async fn",
+    "Instant::now",
+    "SystemTime::now",
+    "rand::",
+    "new_v4",
+    "new_v7",
+    "std::net",
+    "std::fs",
+];
+
+struct Source {
+    room: String,
+    path: PathBuf,
+    /// Without comments and without the tests at its end.
+    code: String,
+}
+
+#[test]
+fn every_import_is_in_the_room_table() {
+    let mut seen = BTreeSet::new();
+    for source in sources("src") {
+        let allowed = ROOMS.iter().find(|(room, _)| *room == source.room);
+        let (_, allowed) = allowed.unwrap_or_else(|| {
+            panic!("{} is in no room of the table", source.path.display())
+        });
+        for room in imports(&source.code) {
+            assert!(
+                room == source.room || allowed.contains(&room.as_str()),
+                "{} imports {room}, which the room table does not allow to {}",
+                source.path.display(),
+                source.room,
+            );
+            seen.insert((source.room.clone(), room));
+        }
+    }
+    // The check sees imports at all: these are the spine of the house.
+    for edge in [("tunnel", "broker"), ("broker", "store"), ("app", "tunnel")] {
+        assert!(seen.contains(&(edge.0.into(), edge.1.into())), "{edge:?} not seen");
+    }
+}
+
+#[test]
+fn what_one_room_owns_no_other_touches() {
+    for source in sources("src") {
+        for (thing, owner) in OWNED {
+            let touches = source.code.contains(thing) && source.room != "main";
+            assert!(
+                !touches || source.room == *owner,
+                "{} touches {thing}, which is {owner}'s",
+                source.path.display(),
+            );
+        }
+    }
+}
+
+#[test]
+fn the_pure_rooms_stay_pure() {
+    let placement = sources("src").filter(|source| source.room == "placement");
+    let mut count = 0;
+    for source in placement.chain(sources("guac-protocol/src")) {
+        for word in IMPURE {
+            assert!(
+                !source.code.contains(word),
+                "{} mentions {word}",
+                source.path.display(),
+            );
+        }
+        count += 1;
+    }
+    assert!(count > 20, "only {count} files were looked at");
+}
+
+#[test]
+fn both_crates_forbid_unsafe_code_by_the_workspace_lints() {
+    let root = std::fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    assert!(root.contains("unsafe_code = \"forbid\""));
+    for manifest in ["Cargo.toml", "guac-protocol/Cargo.toml"] {
+        let text = std::fs::read_to_string(root_path(manifest)).unwrap();
+        assert!(text.contains("[lints]\nworkspace = true"), "{manifest}");
+    }
+}
+
+fn imports(code: &str) -> BTreeSet<String> {
+    let mut rooms = BTreeSet::new();
+    for (at, _) in code.match_indices("crate::") {
+        let rest = &code[at + "crate::".len()..];
+        if let Some(group) = rest.strip_prefix('{') {
+            let group = group.split('}').next().unwrap_or_default();
+            let names = group.split(',').map(|name| first_word(name.trim()));
+            rooms.extend(names.filter(|name| !name.is_empty()));
+        } else {
+            rooms.insert(first_word(rest));
+        }
+    }
+    rooms
+}
+
+fn first_word(text: &str) -> String {
+    let word = |c: &char| c.is_ascii_alphanumeric() || *c == '_';
+    text.chars().take_while(word).collect()
+}
+
+fn sources(folder: &str) -> impl Iterator<Item = Source> {
+    let top = root_path(folder);
+    let mut files = Vec::new();
+    collect(&top, &mut files);
+    files.sort();
+    files.into_iter().map(move |path| {
+        let inner = path.strip_prefix(&top).unwrap();
+        let first = inner.components().next().unwrap().as_os_str();
+        let room = first.to_str().unwrap().trim_end_matches(".rs").to_owned();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let lines = text.lines().filter(|line| !line.trim_start().starts_with("//"));
+        let code: Vec<_> = lines.take_while(|line| !line.starts_with("mod tests {")).collect();
+        Source {
+            room,
+            code: code.join("\n"),
+            path,
+        }
+    })
+}
+
+fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let is_test = path.file_stem().is_some_and(|stem| stem == "tests");
+        if path.is_dir() && !is_test {
+            collect(&path, files);
+        } else if path.extension().is_some_and(|e| e == "rs") && !is_test {
+            files.push(path);
+        }
+    }
+}
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn root_path(inner: &str) -> PathBuf {
+    root().join(inner)
+}

@@ -1,0 +1,242 @@
+//! The real binary, started with a configuration of its own.
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread;
+use std::time::Instant;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::{DEADLINE, eventually};
+
+/// A folder with a configuration and a store.
+pub(crate) struct Site {
+    folder: TempDir,
+    /// Parts of the configuration that differ from test to test.
+    parts: Vec<String>,
+    pub(crate) guacd: SocketAddr,
+    pub(crate) listen: String,
+    pub(crate) level: &'static str,
+}
+
+/// A line of the log.
+pub(crate) type Line = Value;
+
+#[derive(Default)]
+struct Log {
+    lines: Mutex<Vec<Line>>,
+    grown: Condvar,
+}
+
+/// A running broker.
+pub(crate) struct Broker {
+    child: Child,
+    log: Arc<Log>,
+    address: SocketAddr,
+    store: PathBuf,
+}
+
+impl Site {
+    pub(crate) fn new(guacd: SocketAddr) -> Self {
+        Self {
+            folder: tempfile::tempdir().unwrap(),
+            parts: Vec::new(),
+            guacd,
+            listen: "address = \"127.0.0.1:0\"".to_owned(),
+            level: "info",
+        }
+    }
+
+    /// More TOML; settings given again replace earlier ones.
+    #[must_use]
+    pub(crate) fn with(mut self, toml: impl Into<String>) -> Self {
+        self.parts.push(toml.into());
+        self
+    }
+
+    /// A setting of the listener.
+    #[must_use]
+    pub(crate) fn listening(mut self, line: &str) -> Self {
+        self.listen = format!("{}\n{line}", self.listen);
+        self
+    }
+
+    pub(crate) fn store(&self) -> PathBuf {
+        self.folder.path().join("store.redb")
+    }
+
+    /// Writes the configuration anew.
+    pub(crate) fn write(&self) -> PathBuf {
+        let main = self.folder.path().join("sessionguard.toml");
+        let text = format!(
+            "[log]\nformat = \"json\"\nlevel = \"{}\"\n[store]\npath = {:?}\n\
+             [guacd]\naddress = \"{}\"\n[probe]\ninterval = \"1s\"\ntimeout = \"1s\"\n\
+             [[listen]]\n{}\n",
+            self.level,
+            self.store(),
+            self.guacd,
+            self.listen
+        );
+        std::fs::write(&main, text).unwrap();
+        let more = self.folder.path().join("conf.d");
+        std::fs::create_dir_all(&more).unwrap();
+        for (index, part) in self.parts.iter().enumerate() {
+            std::fs::write(more.join(format!("{index:02}.toml")), part).unwrap();
+        }
+        main
+    }
+
+    /// Starts a broker that must come up.
+    pub(crate) fn start(&self) -> Broker {
+        Broker::start(&self.write(), self.store())
+    }
+
+    /// Runs the binary until it ends by itself.
+    pub(crate) fn run(arguments: &[&str], config: &Path) -> Output {
+        let mut child = command(arguments, config)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let until = Instant::now() + DEADLINE;
+        while child.try_wait().unwrap().is_none() {
+            if Instant::now() > until {
+                child.kill().unwrap();
+                panic!("{arguments:?} does not end");
+            }
+            thread::sleep(std::time::Duration::from_millis(5));
+        }
+        child.wait_with_output().unwrap()
+    }
+}
+
+fn command(arguments: &[&str], config: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sessionguard"));
+    command.args(arguments).arg("--config").arg(config);
+    command
+}
+
+impl Broker {
+    fn start(config: &Path, store: PathBuf) -> Self {
+        let mut child = command(&["serve"], config)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let log = Arc::new(Log::default());
+        let (stderr, filled) = (child.stderr.take().unwrap(), Arc::clone(&log));
+        thread::spawn(move || filled.fill(stderr));
+        let mut broker = Self {
+            child,
+            log,
+            address: ([127, 0, 0, 1], 0).into(),
+            store,
+        };
+        let line = broker.wait("Listening", |_| true);
+        broker.address = text(&line, "address").parse().unwrap();
+        broker
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The first line with this message that fits, once it is there.
+    pub(crate) fn wait(&self, message: &str, fits: impl Fn(&Line) -> bool) -> Line {
+        let until = Instant::now() + DEADLINE;
+        let mut lines = self.log.lines.lock().unwrap();
+        loop {
+            let found = lines.iter().find(|l| l["message"] == message && fits(l));
+            if let Some(line) = found {
+                return line.clone();
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            assert!(!left.is_zero(), "no line {message:?} that fits in {:#?}", *lines);
+            lines = self.log.grown.wait_timeout(lines, left).unwrap().0;
+        }
+    }
+
+    /// The lines with this message, as far as they are there.
+    pub(crate) fn lines(&self, message: &str) -> Vec<Line> {
+        let lines = self.log.lines.lock().unwrap();
+        lines.iter().filter(|l| l["message"] == message).cloned().collect()
+    }
+
+    /// Everything said so far.
+    pub(crate) fn said(&self) -> Vec<Line> {
+        self.log.lines.lock().unwrap().clone()
+    }
+
+    /// The line of this user's placement.
+    pub(crate) fn placed(&self, user: &str) -> Line {
+        self.wait("Placed", |line| line["user"] == user)
+    }
+
+    /// The line of the end of the tunnel that another line speaks of.
+    pub(crate) fn ended(&self, of: &Line) -> Line {
+        let tunnel = &of["tunnel"];
+        self.wait("Tunnel ended", |line| &line["tunnel"] == tunnel)
+    }
+
+    /// Sends a signal: `TERM`, `INT`, `KILL`.
+    pub(crate) fn signal(&self, name: &str) {
+        let kill = format!("kill -{name} {}", self.child.id());
+        let status = Command::new("sh").args(["-c", &kill]).status().unwrap();
+        assert!(status.success());
+    }
+
+    /// Waits for the end of the process.
+    pub(crate) fn exit(mut self) -> ExitStatus {
+        eventually("the broker's end", || self.child.try_wait().unwrap())
+    }
+
+    pub(crate) fn is_running(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
+    /// No last words.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Waits until a text is in the store's file, which is where a power cut would find it.
+    pub(crate) fn wait_until_stored(&self, needle: &str) {
+        eventually(&format!("{needle} stored"), || {
+            let bytes = std::fs::read(&self.store).unwrap();
+            let mut windows = bytes.windows(needle.len());
+            windows.any(|window| window == needle.as_bytes()).then_some(())
+        });
+    }
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        // Fails where the process has ended and was waited for.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let lines = self.log.lines.lock().unwrap_or_else(|e| e.into_inner());
+        let odd = lines.iter().find(|line| !line.is_object());
+        if let (Some(line), false) = (odd, thread::panicking()) {
+            panic!("the broker said something else than log lines: {line}");
+        }
+    }
+}
+
+impl Log {
+    fn fill(&self, stderr: impl Read) {
+        for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+            let line = serde_json::from_str(&line).unwrap_or(Value::String(line));
+            self.lines.lock().unwrap().push(line);
+            self.grown.notify_all();
+        }
+    }
+}
+
+/// A field that is text.
+fn text<'a>(line: &'a Line, field: &str) -> &'a str {
+    line[field].as_str().unwrap_or_else(|| panic!("{field} in {line}"))
+}

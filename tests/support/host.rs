@@ -1,0 +1,121 @@
+//! RDP hosts as a probe meets them.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use socket2::{Domain, Socket, Type};
+
+/// An X.224 connection confirm that selects TLS.
+const CONFIRM: [u8; 19] = [3, 0, 0, 19, 14, 0xd0, 0, 0, 0x12, 0x34, 0, 2, 0, 8, 0, 1, 0, 0, 0];
+/// One that carries a negotiation failure: RDP all the same.
+const FAILURE: [u8; 19] = [3, 0, 0, 19, 14, 0xd0, 0, 0, 0x12, 0x34, 0, 3, 0, 8, 0, 5, 0, 0, 0];
+
+/// A port that takes connections.
+pub(crate) struct ScriptedHost {
+    address: SocketAddr,
+    asked: Arc<AtomicUsize>,
+}
+
+impl ScriptedHost {
+    /// Answers as RDP does.
+    pub(crate) fn up() -> Self {
+        Self::answering(&CONFIRM)
+    }
+
+    /// Answers that it wants another kind of security.
+    pub(crate) fn unwilling() -> Self {
+        Self::answering(&FAILURE)
+    }
+
+    /// Takes the connection and says nothing.
+    pub(crate) fn silent() -> Self {
+        Self::answering(&[])
+    }
+
+    /// Something else listens there.
+    pub(crate) fn ssh() -> Self {
+        Self::answering(b"SSH-2.0-OpenSSH_9.2\r\n")
+    }
+
+    fn answering(answer: &'static [u8]) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let address = listener.local_addr().unwrap();
+        let asked = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&asked);
+        thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                count.fetch_add(1, Ordering::SeqCst);
+                thread::spawn(move || attend(stream, answer));
+            }
+        });
+        Self { address, asked }
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// How often it was connected to.
+    pub(crate) fn asked(&self) -> usize {
+        self.asked.load(Ordering::SeqCst)
+    }
+}
+
+/// Answers the first question, then waits for the other side to leave.
+fn attend(mut stream: TcpStream, answer: &[u8]) {
+    let mut question = [0; 64];
+    if matches!(stream.read(&mut question), Ok(1..)) && stream.write_all(answer).is_ok() {
+        while matches!(stream.read(&mut question), Ok(1..)) {}
+    }
+}
+
+/// A port of ours that nobody listens on: connections are refused.
+pub(crate) struct ClosedPort(Socket);
+
+impl ClosedPort {
+    pub(crate) fn new() -> Self {
+        Self(bound())
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.0.local_addr().unwrap().as_socket().unwrap()
+    }
+}
+
+/// A port that swallows connections: its queue is full and stays so.
+pub(crate) struct BlackHole {
+    socket: Socket,
+    _queued: Vec<TcpStream>,
+}
+
+impl BlackHole {
+    pub(crate) fn new() -> Self {
+        let socket = bound();
+        socket.listen(0).unwrap();
+        let address = socket.local_addr().unwrap().as_socket().unwrap();
+        let patience = Duration::from_millis(300);
+        let queued: Vec<_> = std::iter::from_fn(|| TcpStream::connect_timeout(&address, patience).ok())
+            .take(64)
+            .collect();
+        assert!(queued.len() < 64, "the queue never fills on this system");
+        Self {
+            socket,
+            _queued: queued,
+        }
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.socket.local_addr().unwrap().as_socket().unwrap()
+    }
+}
+
+fn bound() -> Socket {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    socket.bind(&any.into()).unwrap();
+    socket
+}

@@ -1,0 +1,35 @@
+//! The cast: the real binary, and scripted peers on ports the system chose.
+
+mod broker;
+mod guacd;
+mod host;
+mod names;
+mod stage;
+mod visitor;
+mod wire;
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+pub(crate) use broker::{Broker, Line, Site};
+pub(crate) use guacd::{GuacdPeer, ScriptedGuacd};
+pub(crate) use host::{BlackHole, ClosedPort, ScriptedHost};
+pub(crate) use names::{Names, instruction, trace};
+pub(crate) use stage::Stage;
+pub(crate) use visitor::{Refusal, Visit, Visitor};
+pub(crate) use wire::Wire;
+
+/// For anything that is expected to happen; a machine under load may need it.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(25);
+
+/// Asks again and again until there is an answer.
+pub(crate) fn eventually<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+    let until = Instant::now() + DEADLINE;
+    loop {
+        if let Some(answer) = ask() {
+            return answer;
+        }
+        assert!(Instant::now() < until, "not in time: {what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
