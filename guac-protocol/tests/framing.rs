@@ -41,6 +41,7 @@ fn long_elements_are_captured_up_to_64_bytes_and_never_inside_a_character() {
     let (opcode, args, count) = &followed.seen[0];
     assert_eq!((opcode.as_str(), *count), ("blob", 2));
     assert_eq!(args[1], "日".repeat(21));
+    assert_eq!(follow(&wire("name", &["a日"])).seen[0].1, ["a日"]);
     let opcode = "o".repeat(65);
     assert_eq!(follow(&wire(&opcode, &["x"])).seen[0].0, "");
     assert_eq!(follow(&wire(&opcode[..64], &["x"])).seen[0].0, opcode[..64]);

@@ -17,9 +17,10 @@ guacd_packages=(guacd libguac-client-rdp0 libguac-client-vnc0)
 packages=(xrdp tigervnc-standalone-server xterm x11-xserver-utils xauth xfonts-base
           iproute2 procps util-linux passwd python3-venv)
 
+# Says why and ends. The mirror's name stays on this machine: output gets copied into reports.
 cannot() {
     echo "CANNOT INSTALL the real components: $1"
-    [ -s "$log" ] && { echo "--- end of $log:"; tail -n 15 "$log"; }
+    [ -s "$log" ] && { echo "--- end of $log:"; tail -n 15 "$log" | sed -E 's#https?://[^ ]+#(mirror)#g'; }
     echo "CANNOT: $1"
     exit 10
 }
