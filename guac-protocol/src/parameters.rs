@@ -30,6 +30,22 @@ impl ConnectionId {
         is_uuid(uuid).then(|| Self(format!("${uuid}")))
     }
 
+    /// Makes an id of a UUID's 128 bits, most significant first; always a well-formed one.
+    #[must_use]
+    pub fn from_bits(uuid: u128) -> Self {
+        let digits = format!("{uuid:032x}");
+        let mut text = String::with_capacity(37);
+        for (at, digit) in digits.chars().enumerate() {
+            match at {
+                0 => text.push('$'),
+                8 | 12 | 16 | 20 => text.push('-'),
+                _ => {}
+            }
+            text.push(digit);
+        }
+        Self(text)
+    }
+
     /// The id as it stands on the wire, `$` included.
     #[must_use]
     pub fn as_str(&self) -> &str {

@@ -192,6 +192,10 @@ fn connection_ids_are_a_dollar_and_a_uuid() {
     assert_eq!(ConnectionId::from_uuid_text(&ID[1..]), Some(id.clone()));
     assert_eq!((id.as_str(), id.to_string()), (ID, ID.to_owned()));
     assert_eq!(ConnectionId::from_uuid_text(ID), None);
+    for bits in [0, u128::MAX, 0x0123_4567_89ab_cdef_0123_4567_89ab_cdef] {
+        let made = ConnectionId::from_bits(bits);
+        assert_eq!(ConnectionId::parse(made.as_str()), Some(made));
+    }
     for text in [
         "",
         "$",
