@@ -152,9 +152,15 @@ mod tests {
 
     #[test]
     fn composed_and_decomposed_letters_are_one_person() {
-        assert_eq!(UserKey::new("J\u{fc}rgen", ""), UserKey::new("JU\u{308}RGEN", ""));
+        assert_eq!(
+            UserKey::new("J\u{fc}rgen", ""),
+            UserKey::new("JU\u{308}RGEN", "")
+        );
         assert_eq!(UserKey::new("STRASSE", ""), UserKey::new("stra\u{df}e", ""));
-        assert_eq!(UserKey::new("\u{418}\u{412}\u{410}\u{41d}", ""), UserKey::new("\u{438}\u{432}\u{430}\u{43d}", ""));
+        assert_eq!(
+            UserKey::new("\u{418}\u{412}\u{410}\u{41d}", ""),
+            UserKey::new("\u{438}\u{432}\u{430}\u{43d}", "")
+        );
     }
 
     #[test]
@@ -193,11 +199,23 @@ mod tests {
             name: "guac-ann".into(),
         };
         let by = |order: &[IdentitySource]| claims.user(order, None).map(|k| k.to_string());
-        assert_eq!(by(&[IdentitySource::Username, IdentitySource::Name]).as_deref(), Some("corp\\ann"));
-        assert_eq!(by(&[IdentitySource::Name, IdentitySource::Username]).as_deref(), Some("guac-ann"));
-        let prompt = Claims { username: String::new(), ..claims };
+        assert_eq!(
+            by(&[IdentitySource::Username, IdentitySource::Name]).as_deref(),
+            Some("corp\\ann")
+        );
+        assert_eq!(
+            by(&[IdentitySource::Name, IdentitySource::Username]).as_deref(),
+            Some("guac-ann")
+        );
+        let prompt = Claims {
+            username: String::new(),
+            ..claims
+        };
         let order = [IdentitySource::Username, IdentitySource::Name];
-        assert_eq!(prompt.user(&order, None).map(|k| k.to_string()).as_deref(), Some("guac-ann"));
+        assert_eq!(
+            prompt.user(&order, None).map(|k| k.to_string()).as_deref(),
+            Some("guac-ann")
+        );
         assert_eq!(Claims::default().user(&order, None), None);
     }
 

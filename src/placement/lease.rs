@@ -191,7 +191,12 @@ impl LeaseRecord {
         self.leases.iter().filter_map(move |(farm, lease)| {
             if let Some((state, until)) = lease.state(now) {
                 let host = &lease.host;
-                return Some(LeaseView { farm, host, state, until });
+                return Some(LeaseView {
+                    farm,
+                    host,
+                    state,
+                    until,
+                });
             }
             // The claim ran out unrenewed: the lease it replaced holds again.
             let old = lease.replaced.as_ref().filter(|old| old.until > now)?;
@@ -271,8 +276,11 @@ impl LeaseRecord {
     fn renew_as(&mut self, tunnel: &TunnelId, stood: bool, until: Timestamp) -> bool {
         for lease in self.leases.values_mut() {
             if let Some(holder) = lease.holders.iter_mut().find(|h| &h.tunnel == tunnel) {
+                // A claim's renewal that comes late shortens nothing.
+                if stood || !holder.stood {
+                    holder.until = until;
+                }
                 holder.stood |= stood;
-                holder.until = until;
                 if holder.stood {
                     lease.replaced = None;
                 }
@@ -298,7 +306,12 @@ impl LeaseRecord {
     /// lingers for `lease` from its last renewal on, what did not is put back.
     pub fn orphan(&mut self, now: Timestamp) {
         for entry in self.leases.values_mut() {
-            let until = entry.holders.iter().filter(|h| h.stood).map(|h| h.until).max();
+            let until = entry
+                .holders
+                .iter()
+                .filter(|h| h.stood)
+                .map(|h| h.until)
+                .max();
             entry.holders.clear();
             entry.put_down(until);
         }

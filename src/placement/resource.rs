@@ -49,7 +49,11 @@ impl Carriers {
         let extra = extra.trim();
         if !extra.is_empty() {
             let extra = ResourceId::from(extra);
-            if carriers.resource.as_ref().is_some_and(|named| *named != extra) {
+            if carriers
+                .resource
+                .as_ref()
+                .is_some_and(|named| *named != extra)
+            {
                 return Err(Refusal::CarriersDisagree);
             }
             carriers.resource = Some(extra);
@@ -84,8 +88,15 @@ pub(super) fn resolve<'a>(
     }
     let mut disabled = None;
     let steps: [&dyn Fn(&Resource) -> bool; 4] = [
-        &|r| carriers.connection_id.is_some() && r.guacamole_connection_id == carriers.connection_id,
-        &|r| same_name(r.guacamole_connection_name.as_deref(), carriers.connection_name.as_deref()),
+        &|r| {
+            carriers.connection_id.is_some() && r.guacamole_connection_id == carriers.connection_id
+        },
+        &|r| {
+            same_name(
+                r.guacamole_connection_name.as_deref(),
+                carriers.connection_name.as_deref(),
+            )
+        },
         &|r| has_hostname(r, &carriers.hostname) && has_alias(r, &carriers.remote_app),
         &|r| {
             let desktop = r.kind == ResourceKind::Desktop && carriers.remote_app.is_empty();
@@ -132,7 +143,9 @@ fn has_hostname(resource: &Resource, hostname: &str) -> bool {
 fn has_alias(resource: &Resource, remote_app: &str) -> bool {
     let bare = |alias: &str| alias.trim_start_matches('|').to_lowercase();
     match &resource.kind {
-        ResourceKind::RemoteApp(app) => !remote_app.is_empty() && bare(&app.alias) == bare(remote_app),
+        ResourceKind::RemoteApp(app) => {
+            !remote_app.is_empty() && bare(&app.alias) == bare(remote_app)
+        }
         ResourceKind::Desktop => false,
     }
 }

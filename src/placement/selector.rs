@@ -110,20 +110,32 @@ mod tests {
 
     #[test]
     fn ordinary_hostnames_are_no_selectors() {
-        for text in ["", "rds1.example.com", "sessionguard", "10.0.0.1", "s\u{e9}ssionguard:x"] {
+        for text in [
+            "",
+            "rds1.example.com",
+            "sessionguard",
+            "10.0.0.1",
+            "s\u{e9}ssionguard:x",
+        ] {
             assert_eq!(Selector::parse(text), None, "{text}");
         }
     }
 
     #[test]
     fn each_key_alone_and_combined() {
-        assert_eq!(parsed("sessionguard:resource=sage").resource.as_deref(), Some("sage"));
+        assert_eq!(
+            parsed("sessionguard:resource=sage").resource.as_deref(),
+            Some("sage")
+        );
         assert_eq!(parsed("SessionGuard:id=42").id.as_deref(), Some("42"));
         let both = parsed("sessionguard:id=42;name=Office; Desktop = 2");
         assert_eq!(both.id.as_deref(), Some("42"));
         assert_eq!(both.name.as_deref(), Some("Office; Desktop = 2"));
         let farm = parsed("sessionguard:farm=erp;resource=sage");
-        assert_eq!((farm.farm.as_deref(), farm.resource.as_deref()), (Some("erp"), Some("sage")));
+        assert_eq!(
+            (farm.farm.as_deref(), farm.resource.as_deref()),
+            (Some("erp"), Some("sage"))
+        );
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //!
 //! Published by the fleet; a simulator builds it by hand.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -150,7 +150,10 @@ impl HostView {
         let Probe::Failing { since } = self.probe else {
             return None;
         };
-        let proven = self.tunnels.iter().any(|t| t.stood.is_some_and(|at| at >= since));
+        let proven = self
+            .tunnels
+            .iter()
+            .any(|t| t.stood.is_some_and(|at| at >= since));
         (!proven).then(|| now.since(since))
     }
 
@@ -187,7 +190,8 @@ impl HostView {
                 SessionState::Disconnected => load.disconnected += 1,
             }
         }
-        for (at, tunnel) in self.tunnels.iter().enumerate() {
+        let mut counted = BTreeSet::new();
+        for tunnel in &self.tunnels {
             let overdue = tunnel.stood.is_some_and(|stood| now.since(stood) >= UNSEEN);
             if self.report.is_some() && overdue {
                 continue;
@@ -196,23 +200,26 @@ impl HostView {
                 load.active += 1;
                 continue;
             };
-            let mut earlier = self.tunnels.iter().take(at);
-            if earlier.any(|t| t.user.as_ref() == Some(user)) {
+            if !counted.insert(user) {
                 continue;
             }
-            let mut same = reported.iter().filter(|s| user.matches_session(&s.user));
-            match same.next().map(|s| s.state) {
+            let shown = reported.iter().filter(|s| user.matches_session(&s.user));
+            match shown.map(|s| s.state).min() {
                 None => load.active += 1,
                 // Somebody on the way back to a session left behind makes it active.
-                Some(SessionState::Disconnected) if same.next().is_none() => {
+                Some(SessionState::Disconnected) => {
                     load.active += 1;
                     load.disconnected = load.disconnected.saturating_sub(1);
                 }
-                Some(_) => {}
+                Some(SessionState::Active | SessionState::Connected) => {}
             }
         }
         if self.report.is_none() {
-            let lingering = self.lingering.values().filter(|&&until| until > now).count();
+            let lingering = self
+                .lingering
+                .values()
+                .filter(|&&until| until > now)
+                .count();
             load.disconnected = u32::try_from(lingering).unwrap_or(u32::MAX);
         }
         load

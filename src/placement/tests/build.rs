@@ -1,0 +1,270 @@
+//! Words to build farms with, so that an example is one readable block:
+//!
+//! ```text
+//! farm("office")
+//!     .with(host("a").reporting().session("ann", Disconnected))
+//!     .with(host("b").answering())
+//!     .ask("ann")
+//! ```
+//!
+//! A farm brings a desktop resource of its own name; a host belongs to the
+//! farm named before it, and nothing is known of it until a word says so.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::placement::*;
+
+mod hosts;
+mod life;
+
+pub(super) use hosts::{HostWords, host};
+pub(super) use life::{LEASE, Life, life};
+
+/// When every example takes place.
+pub(super) const NOW: Timestamp = Timestamp::from_millis(1_800_000_000_000);
+
+/// What a connection names: a resource, nothing of ours, or a refusal.
+pub(super) type Named = Result<Option<ResourceId>, Refusal>;
+
+/// What an example expects: a host and why, or a refusal.
+pub(super) type Went = Result<(HostId, Reason), Refusal>;
+
+pub(super) fn on(host: &str, reason: Reason) -> Went {
+    Ok((host.into(), reason))
+}
+
+pub(super) fn secs(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+
+pub(super) fn ago(n: u64) -> Timestamp {
+    NOW - secs(n)
+}
+
+pub(super) fn user(text: &str) -> UserKey {
+    UserKey::new(text, "").unwrap()
+}
+
+pub(super) fn claims(text: &str) -> Claims {
+    Claims {
+        username: text.into(),
+        ..Claims::default()
+    }
+}
+
+pub(super) fn desktop(id: &str) -> Resource {
+    Resource {
+        id: id.into(),
+        name: id.into(),
+        kind: ResourceKind::Desktop,
+        farm_id: None,
+        enabled: true,
+        guacamole_connection_id: None,
+        guacamole_connection_name: None,
+        hostnames: Vec::new(),
+    }
+}
+
+pub(super) fn remote_app(id: &str, alias: &str) -> Resource {
+    let app = RemoteApp {
+        alias: alias.into(),
+        dir: String::new(),
+        args: String::new(),
+    };
+    Resource {
+        kind: ResourceKind::RemoteApp(app),
+        ..desktop(id)
+    }
+}
+
+pub(super) fn by_resource(id: &str) -> Carriers {
+    Carriers {
+        resource: Some(id.into()),
+        ..Carriers::default()
+    }
+}
+
+pub(super) fn report() -> Report {
+    Report {
+        received: NOW,
+        health: 100,
+        rdp_listener_ok: true,
+        cpu_percent: Some(0.0),
+        memory_used_percent: Some(0.0),
+        sessions: Vec::new(),
+        missing_remote_apps: Vec::new(),
+    }
+}
+
+pub(super) fn farm(id: &str) -> World {
+    World::default().farm(id)
+}
+
+/// Everything a decision reads, under construction.
+#[derive(Clone, Default)]
+pub(super) struct World {
+    rules: Rules,
+    farms: Vec<Farm>,
+    hosts: Vec<(Host, HostView)>,
+    resources: Vec<Resource>,
+    leases: LeaseRecord,
+}
+
+/// The whole.
+impl World {
+    pub(super) fn farm(mut self, id: &str) -> Self {
+        self.farms.push(Farm {
+            id: id.into(),
+            name: id.into(),
+            enabled: true,
+            agent_ids: Vec::new(),
+            required_tags: BTreeMap::new(),
+            overrides: FarmOverrides::default(),
+        });
+        self.resource(Resource {
+            farm_id: Some(id.into()),
+            ..desktop(id)
+        })
+    }
+
+    pub(super) fn resource(mut self, resource: Resource) -> Self {
+        self.resources.push(resource);
+        self
+    }
+
+    pub(super) fn rules(mut self, change: impl FnOnce(&mut Rules)) -> Self {
+        change(&mut self.rules);
+        self
+    }
+
+    /// Puts a host, and the tunnels on it, into the farm named last.
+    pub(super) fn with(mut self, words: HostWords) -> Self {
+        let farm = self.current_farm();
+        let HostWords {
+            mut host,
+            mut view,
+            gone,
+        } = words;
+        if !gone {
+            host.farm_ids.insert(0, farm.clone());
+        }
+        for tunnel in &mut view.tunnels {
+            if tunnel.farm.as_str().is_empty() {
+                tunnel.farm = farm.clone();
+            }
+        }
+        self.hosts.push((host, view));
+        self
+    }
+
+    /// Changes the farm named last.
+    pub(super) fn whose_farm(mut self, change: impl FnOnce(&mut Farm)) -> Self {
+        change(self.farms.last_mut().unwrap());
+        self
+    }
+
+    fn current_farm(&self) -> FarmId {
+        self.farms.last().unwrap().id.clone()
+    }
+
+    /// Changes the leases of the user who will ask.
+    pub(super) fn leases(mut self, change: impl FnOnce(&mut LeaseRecord)) -> Self {
+        change(&mut self.leases);
+        self
+    }
+
+    /// The asking user's lease lingers there for so many seconds more.
+    pub(super) fn lingers(self, farm: &str, host: &str, left: u64) -> Self {
+        let tunnel = TunnelId::from(format!("was {farm} {host}"));
+        self.leases(|record| {
+            record.claim(&farm.into(), &host.into(), &tunnel, NOW);
+            record.stood(&tunnel, secs(left), NOW);
+            record.end(&tunnel, secs(left), NOW);
+        })
+    }
+
+    /// A pending tunnel of the asking user claims that host.
+    pub(super) fn claimed(self, farm: &str, host: &str) -> Self {
+        let tunnel = TunnelId::from(format!("claims {farm} {host}"));
+        self.leases(|record| record.claim(&farm.into(), &host.into(), &tunnel, NOW))
+    }
+
+    /// A tunnel of the asking user stands there.
+    pub(super) fn live(self, farm: &str, host: &str) -> Self {
+        let tunnel = TunnelId::from(format!("stands {farm} {host}"));
+        self.leases(|record| {
+            record.claim(&farm.into(), &host.into(), &tunnel, NOW);
+            record.stood(&tunnel, secs(900), NOW);
+        })
+    }
+}
+
+/// The questions.
+impl World {
+    pub(super) fn directory(&self) -> Directory {
+        Directory::new(
+            self.rules.clone(),
+            self.hosts.iter().map(|(host, _)| host.clone()),
+            self.farms.clone(),
+            self.resources.clone(),
+        )
+    }
+
+    pub(super) fn snapshot(&self) -> Snapshot {
+        let hosts = self.hosts.iter();
+        Snapshot {
+            generation: 7,
+            directory: Arc::new(self.directory()),
+            hosts: hosts
+                .map(|(host, view)| (host.id.clone(), Arc::new(view.clone())))
+                .collect(),
+        }
+    }
+
+    pub(super) fn decide(&self, carriers: Carriers, who: &str) -> Decision {
+        let request = Request {
+            carriers,
+            claims: claims(who),
+        };
+        decide(&self.snapshot(), &request, &self.leases, NOW)
+    }
+
+    /// Where this user ends up who asks for that resource.
+    pub(super) fn ask_for(&self, resource: &str, who: &str) -> Went {
+        match self.decide(by_resource(resource), who).outcome {
+            Outcome::Placed(placement) => Ok((placement.host, placement.reason)),
+            Outcome::Refused(refusal) => Err(refusal),
+            Outcome::Unmatched => panic!("{resource} is not configured"),
+        }
+    }
+
+    /// Where this user ends up who asks for the first farm's desktop.
+    pub(super) fn ask(&self, who: &str) -> Went {
+        self.ask_for(self.farms[0].id.as_str(), who)
+    }
+
+    /// What these carriers name.
+    pub(super) fn names(&self, carriers: Carriers) -> Named {
+        let directory = self.directory();
+        let claims = claims("ann");
+        match Aim::take(&directory, &Request { carriers, claims }) {
+            Ok(aim) => Ok(Some(aim.resource.id.clone())),
+            Err(astray) => astray.refusal.map_or(Ok(None), Err),
+        }
+    }
+
+    /// What a connection with these three parameters names.
+    pub(super) fn typed(&self, hostname: &str, extra: &str, remote_app: &str) -> Named {
+        self.names(Carriers::read(hostname, extra, remote_app)?)
+    }
+
+    /// What the farm says of one of its hosts to a newcomer.
+    pub(super) fn candidate(&self, host: &str) -> Candidate {
+        let farm = self.farms[0].id.as_str();
+        let mut all = self.decide(by_resource(farm), "newcomer").candidates;
+        all.retain(|candidate| candidate.host.as_str() == host);
+        all.pop().unwrap()
+    }
+}
