@@ -103,7 +103,9 @@ impl App {
     /// Where it listens, with the ports the system chose.
     pub fn addresses(&self) -> Vec<SocketAddr> {
         let bound = self.listeners.iter();
-        bound.filter_map(|(listener, _)| listener.local_addr().ok()).collect()
+        bound
+            .filter_map(|(listener, _)| listener.local_addr().ok())
+            .collect()
     }
 
     /// Runs until it is told to stop and its tunnels have ended.
@@ -149,6 +151,9 @@ async fn drain(tunnels: &TaskTracker, end: &CancellationToken, patience: Duratio
         () = tokio::time::sleep(patience) => end.cancel(),
     }
     if timeout(LAST_WORDS, tunnels.wait()).await.is_err() {
-        warn!(tunnels = tunnels.len(), "Some tunnels did not end in time and are cut");
+        warn!(
+            tunnels = tunnels.len(),
+            "Some tunnels did not end in time and are cut"
+        );
     }
 }

@@ -36,6 +36,9 @@ pub mod fleet;
 /// Files in, one checked configuration out.
 pub mod config;
 
+/// The show without installation: the real broker between scripted neighbours.
+pub mod demo;
+
 pub mod clock;
 pub mod logging;
 pub mod shutdown;

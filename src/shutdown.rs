@@ -36,7 +36,10 @@ impl Signals {
     /// Turns the first signal into `stop` and the second into `end`.
     pub async fn drive(mut self, shutdown: Shutdown) {
         let name = self.next().await;
-        info!(signal = name, "Stopping: no new connections; once more ends the open tunnels");
+        info!(
+            signal = name,
+            "Stopping: no new connections; once more ends the open tunnels"
+        );
         shutdown.stop.cancel();
         let name = self.next().await;
         info!(signal = name, "Ending open tunnels");

@@ -14,5 +14,16 @@
 mod support;
 
 mod suite {
+    mod carriers;
     mod handshake;
+    mod join;
+    mod leases;
+    mod lifecycle;
+    mod log;
+    mod placement_wire;
+    mod refusals;
+    mod relay;
+    mod rewrite;
+    mod stood;
+    mod wire;
 }

@@ -200,7 +200,11 @@ impl Keeper {
         } else if let Some(kept) = self.tunnels.get_mut(tunnel) {
             // A lease that has stood is renewed thrice in its time, since one
             // or two of the writings may fail.
-            let pause = if state.stood { (lease / 3).max(TICK) } else { RENEWAL };
+            let pause = if state.stood {
+                (lease / 3).max(TICK)
+            } else {
+                RENEWAL
+            };
             kept.due = Instant::now() + pause;
         }
     }

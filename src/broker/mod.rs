@@ -138,9 +138,9 @@ impl Broker {
             None => Versioned::default(),
         };
         let now = self.clock.now();
-        let (decision, seat) = self
-            .fleet
-            .seat(tunnel, |snapshot| decide(snapshot, request, &known.record, now));
+        let (decision, seat) = self.fleet.seat(tunnel, |snapshot| {
+            decide(snapshot, request, &known.record, now)
+        });
         if decision.key != key {
             // The configuration changed in between: another record rules.
             return Ok(None);
@@ -159,7 +159,10 @@ impl Broker {
         };
         if let Some(held) = &hold.lease {
             let mut record = known.record;
-            record.claim(farm, &placement.host, tunnel, now);
+            if !record.claim(farm, &placement.host, tunnel, now) {
+                // Between reading and deciding the moment moved on: again.
+                return Ok(None);
+            }
             match self.leases.write(&held.key, known.version, record).await? {
                 Replaced::Done => held.claimed(),
                 Replaced::Conflict => return Ok(None),

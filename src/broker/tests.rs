@@ -76,9 +76,13 @@ impl Store for Contended {
         record: LeaseRecord,
     ) -> StoreAnswer<'a, Replaced> {
         Box::pin(async move {
-            let turn = self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1));
+            let turn = self
+                .left
+                .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1));
             if turn.is_ok() {
-                self.inner.replace(key, expected, self.intruder.clone()).await?;
+                self.inner
+                    .replace(key, expected, self.intruder.clone())
+                    .await?;
             }
             self.inner.replace(key, expected, record).await
         })
@@ -122,7 +126,10 @@ impl House {
 
     async fn place(&self, user: &str, tunnel: &str) -> (HostId, Hold) {
         let deadline = Instant::now() + Duration::from_secs(10);
-        let placed = self.broker.place(&request(user), &tunnel.into(), deadline).await;
+        let placed = self
+            .broker
+            .place(&request(user), &tunnel.into(), deadline)
+            .await;
         let Answer { decision, hold, .. } = placed.unwrap();
         match decision.outcome {
             Outcome::Placed(placement) => (placement.host, hold.unwrap()),
@@ -165,7 +172,10 @@ async fn many_connects_of_one_user_at_one_instant_land_on_one_host() {
         connects.spawn(async move {
             let deadline = Instant::now() + Duration::from_secs(10);
             let tunnel = TunnelId::from(format!("t{n}"));
-            broker.place(&request("ann"), &tunnel, deadline).await.unwrap()
+            broker
+                .place(&request("ann"), &tunnel, deadline)
+                .await
+                .unwrap()
         });
     }
     let answers = connects.join_all().await;
@@ -188,12 +198,19 @@ async fn users_who_come_at_one_instant_are_spread_by_the_seats_taken() {
         connects.spawn(async move {
             let deadline = Instant::now() + Duration::from_secs(10);
             let user = format!("user{n}");
-            broker.place(&request(&user), &TunnelId::from(user), deadline).await.unwrap()
+            broker
+                .place(&request(&user), &TunnelId::from(user), deadline)
+                .await
+                .unwrap()
         });
     }
     let _answers = connects.join_all().await;
     let snapshot = house.fleet.snapshot();
-    let counts: Vec<_> = snapshot.hosts.values().map(|view| view.tunnels.len()).collect();
+    let counts: Vec<_> = snapshot
+        .hosts
+        .values()
+        .map(|view| view.tunnels.len())
+        .collect();
     assert_eq!(counts, [10, 10, 10, 10]);
 }
 
@@ -202,14 +219,18 @@ async fn a_lost_race_decides_again_on_what_the_winner_wrote() {
     let intruder = {
         let mut record = LeaseRecord::default();
         let office = FarmId::from("office");
-        record.claim(&office, &"b".into(), &"other".into(), Clock::start().now());
+        assert!(record.claim(&office, &"b".into(), &"other".into(), Clock::start().now()));
         record
     };
     for _ in 0..8 {
         let intruder = intruder.clone();
         let house = House::with(&["a", "b"], |inner| {
             let left = AtomicUsize::new(1);
-            Arc::new(Contended { inner, left, intruder })
+            Arc::new(Contended {
+                inner,
+                left,
+                intruder,
+            })
         });
         let house = house.await;
         // Whoever is to win the tie by score: the intruder's claim rules.
@@ -222,11 +243,17 @@ async fn a_lost_race_decides_again_on_what_the_winner_wrote() {
 async fn a_hold_that_stood_leaves_a_lingering_lease() {
     let house = House::new(&["a"]).await;
     let (_, hold) = house.place("ann", "t1").await;
-    house.lease_becomes("ann", Some(("a", LeaseState::Claimed))).await;
+    house
+        .lease_becomes("ann", Some(("a", LeaseState::Claimed)))
+        .await;
     hold.stood();
-    house.lease_becomes("ann", Some(("a", LeaseState::Live))).await;
+    house
+        .lease_becomes("ann", Some(("a", LeaseState::Live)))
+        .await;
     drop(hold);
-    house.lease_becomes("ann", Some(("a", LeaseState::Lingering))).await;
+    house
+        .lease_becomes("ann", Some(("a", LeaseState::Lingering)))
+        .await;
 }
 
 #[tokio::test]
@@ -259,7 +286,9 @@ async fn leases_of_an_earlier_life_linger_and_bare_claims_are_given_back() {
     let (stood_on, stood) = house.place("ann", "t1").await;
     let (_, claimed) = house.place("bob", "t2").await;
     stood.stood();
-    house.lease_becomes("ann", Some((stood_on.as_str(), LeaseState::Live))).await;
+    house
+        .lease_becomes("ann", Some((stood_on.as_str(), LeaseState::Live)))
+        .await;
     // The process dies: nobody tells the store anything any more.
     std::mem::forget((stood, claimed));
     let clock = Clock::start();
@@ -276,7 +305,10 @@ async fn leases_of_an_earlier_life_linger_and_bare_claims_are_given_back() {
 async fn a_fleet_that_is_not_probed_in_time_times_out() {
     let house = House::new(&["a"]).await;
     let blind = Fleet::new(directory(&["a"]));
-    let broker = Broker { fleet: blind, ..house.broker.clone() };
+    let broker = Broker {
+        fleet: blind,
+        ..house.broker.clone()
+    };
     let deadline = Instant::now() + Duration::from_millis(50);
     let placed = broker.place(&request("ann"), &"t1".into(), deadline).await;
     assert_eq!(placed.unwrap_err(), PlaceError::TimedOut);

@@ -185,7 +185,7 @@ fn follow_references(gathered: &Gathered, report: &mut Report) {
                 let farm = farm.to_string();
                 report.warning(at, Problem::NoFarmOfResource { resource, farm });
             }
-            (None, _) if gathered.default_farm.is_none() => {
+            (None, _) if !gathered.has_default_farm => {
                 report.warning(draft.at, Problem::Farmless { resource });
             }
             _ => {}

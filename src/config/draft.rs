@@ -15,6 +15,8 @@ pub(super) struct Gathered {
     pub(super) config: Config,
     pub(super) rules: Rules,
     pub(super) default_farm: Option<Located<FarmId>>,
+    /// A default farm is named, if only by an id that was refused.
+    pub(super) has_default_farm: bool,
     pub(super) listen: Vec<Located<Listen>>,
     pub(super) hosts: Vec<HostDraft>,
     pub(super) farms: Vec<FarmDraft>,

@@ -92,7 +92,11 @@ impl Files {
 /// Reads the main file and all of `conf.d` beside it.
 pub(super) fn gather(main: &Path, report: &mut Report) -> Files {
     let mut files = Files::default();
-    files.open(main.to_owned(), Format::of_main(main), report);
+    match (Format::of_main(main), read(main).and_then(check)) {
+        // Nothing in it may be what is meant where everything is in `conf.d`.
+        (Format::Toml, Err(Problem::Empty)) => report.passed_over(main.to_owned(), Problem::Empty),
+        (format, text) => files.add(main.to_owned(), format, text, report),
+    }
     if files.incomplete {
         // Without the main file `conf.d` is most likely not the one meant.
         return files;
@@ -179,7 +183,8 @@ fn check(bytes: Vec<u8>) -> Result<String, Problem> {
     if text.starts_with(BYTE_ORDER_MARK) {
         return Err(Problem::ByteOrderMark);
     }
-    // A file cut to nothing by a full disk must not pass for "all defaults".
+    // A file cut to nothing by a full disk must not pass for "all defaults"
+    // without a word.
     if text.trim().is_empty() {
         return Err(Problem::Empty);
     }

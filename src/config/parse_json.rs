@@ -1,6 +1,6 @@
 //! JSON text into the tree.
 //!
-//! Called by [`super::document`] for every `*.json`. Two parsers share the
+//! Called by the room itself for every `*.json`. Two parsers share the
 //! work: serde_json judges the text (it is strict to the letter, so comments,
 //! trailing commas, line breaks in text and odd white space are refused with
 //! its exact message), then jsonc-parser, which knows where each value stands

@@ -1,6 +1,6 @@
 //! TOML text into the tree.
 //!
-//! Called by [`super::document`] for every `*.toml`. The parser itself bounds
+//! Called by the room itself for every `*.toml`. The parser itself bounds
 //! the nesting and refuses a key written twice; it never panics on any text.
 
 use toml::Spanned;

@@ -128,8 +128,14 @@ impl Report {
             origins: origins
                 .map(|(key, at)| (key.clone(), self.place(*at, false)))
                 .collect(),
-            files: self.sources.into_iter().map(|source| source.path).collect(),
+            files: self.read_files(),
         })
+    }
+
+    /// The files that hold something; a file that was not read has no text here.
+    fn read_files(&self) -> Vec<PathBuf> {
+        let read = self.sources.iter().filter(|source| !source.text.is_empty());
+        read.map(|source| source.path.clone()).collect()
     }
 
     fn print(&self, kept: Kept, severity: Severity) -> Vec<(At, Finding)> {

@@ -83,6 +83,7 @@ pub(super) fn broker(node: &Node, report: &mut Report, into: &mut Gathered) {
         time(PLACEMENT),
     );
     table.set("drain_timeout", &mut timeouts.drain, time(DRAIN));
+    into.has_default_farm |= table.has("default_farm");
     if let Some(farm) = table.read("default_farm", id) {
         into.default_farm = Some(farm);
     }

@@ -57,13 +57,28 @@ fn cases(root: &Path) -> Vec<(String, PathBuf)> {
     cases
 }
 
+/// Expected findings whose case is gone.
+fn orphans(root: &Path, cases: &[(String, PathBuf)]) -> Vec<String> {
+    let entries = fs::read_dir(root).unwrap();
+    let paths = entries.map(|entry| entry.unwrap().path());
+    paths
+        .filter(|path| path.extension().is_some_and(|end| end == "expected"))
+        .filter(|path| {
+            !cases
+                .iter()
+                .any(|(name, _)| path.file_stem() == Some(name.as_ref()))
+        })
+        .map(|path| format!("{} belongs to no case\n", path.display()))
+        .collect()
+}
+
 /// Differences over all cases of a kind, each printed whole.
 fn differences(kind: &str, valid: bool) -> Vec<String> {
     let root = data(kind);
     let cases = cases(&root);
     assert!(cases.len() >= 5, "{} holds too few cases", root.display());
     let bless = std::env::var_os("BLESS").is_some();
-    let mut differences = Vec::new();
+    let mut differences = orphans(&root, &cases);
     for (name, path) in cases {
         let (loaded, printed) = run(&path, &root);
         if loaded.is_some() != valid {

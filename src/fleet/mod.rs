@@ -48,8 +48,9 @@ impl Fleet {
             })
         };
         let hosts = directory.hosts();
-        let hosts: std::collections::BTreeMap<_, _> =
-            hosts.map(|host| (host.id.clone(), view(host.mode))).collect();
+        let hosts: std::collections::BTreeMap<_, _> = hosts
+            .map(|host| (host.id.clone(), view(host.mode)))
+            .collect();
         let (unknown, _) = watch::channel(hosts.len());
         let snapshot = Snapshot {
             generation: 1,
@@ -143,12 +144,16 @@ impl Fleet {
         }
         self.change(|state| {
             for view in state.snapshot.hosts.values_mut().filter(|view| stale(view)) {
-                Arc::make_mut(view).lingering.retain(|_, until| *until > now);
+                Arc::make_mut(view)
+                    .lingering
+                    .retain(|_, until| *until > now);
             }
             let hosts = &state.snapshot.hosts;
             state.lingering.retain(|key, on| {
                 on.retain(|host| {
-                    hosts.get(host).is_some_and(|view| view.lingering.contains_key(key))
+                    hosts
+                        .get(host)
+                        .is_some_and(|view| view.lingering.contains_key(key))
                 });
                 !on.is_empty()
             });
@@ -157,11 +162,18 @@ impl Fleet {
 
     /// Takes over what a probe found. Returns how long the host had been in the
     /// state it left, where this changed it.
-    pub(crate) fn note_probe(&self, host: &HostId, answers: bool, now: Timestamp) -> Option<Duration> {
+    pub(crate) fn note_probe(
+        &self,
+        host: &HostId,
+        answers: bool,
+        now: Timestamp,
+    ) -> Option<Duration> {
         let before = self.snapshot().hosts.get(host).map(|view| view.probe)?;
         let (probe, lasted) = match (before, answers) {
             (Probe::Answering { .. }, true) | (Probe::Failing { .. }, false) => return None,
-            (Probe::Answering { since }, false) => (Probe::Failing { since: now }, now.since(since)),
+            (Probe::Answering { since }, false) => {
+                (Probe::Failing { since: now }, now.since(since))
+            }
             (Probe::Failing { since }, true) => (Probe::Answering { since: now }, now.since(since)),
             (Probe::Unknown, true) => (Probe::Answering { since: now }, Duration::ZERO),
             (Probe::Unknown, false) => (Probe::Failing { since: now }, Duration::ZERO),
@@ -214,7 +226,8 @@ impl Seat {
 
     fn update(&self, change: impl FnOnce(&mut Vec<TunnelView>)) {
         let host = &self.host;
-        self.fleet.change(|state| state.host(host, |view| change(&mut view.tunnels)));
+        self.fleet
+            .change(|state| state.host(host, |view| change(&mut view.tunnels)));
     }
 }
 

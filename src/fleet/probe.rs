@@ -63,8 +63,14 @@ impl Prober {
             Ok(Err(error)) => Some(error.to_string()),
             Err(_) => Some(format!("no answer within {:?}", self.settings.timeout)),
         };
-        *failures = if error.is_some() { failures.saturating_add(1) } else { 0 };
-        let changed = self.fleet.note_probe(&host.id, error.is_none(), self.clock.now());
+        *failures = if error.is_some() {
+            failures.saturating_add(1)
+        } else {
+            0
+        };
+        let changed = self
+            .fleet
+            .note_probe(&host.id, error.is_none(), self.clock.now());
         let (id, port) = (&host.id, host.port);
         match (changed, error) {
             (None, _) => {}
@@ -86,6 +92,9 @@ async fn ask(host: &Host) -> std::io::Result<()> {
 
 /// A host's own share of the interval, the same at every start.
 fn share(host: &HostId) -> f64 {
-    let sum = host.as_str().bytes().fold(7_u8, |sum, byte| sum.wrapping_mul(31) ^ byte);
+    let sum = host
+        .as_str()
+        .bytes()
+        .fold(7_u8, |sum, byte| sum.wrapping_mul(31) ^ byte);
     f64::from(sum) / f64::from(u8::MAX)
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::*;
 use crate::placement::{
-    Farm, FarmId, FarmOverrides, Host, Load, Mode, Outcome, Placement, Reason, ResourceKind,
-    Rules, UserKey,
+    Farm, FarmId, FarmOverrides, Host, Load, Mode, Outcome, Placement, Reason, ResourceKind, Rules,
+    UserKey,
 };
 
 const NOW: Timestamp = Timestamp::from_millis(1_000_000);
@@ -29,7 +29,12 @@ fn fleet() -> Arc<Fleet> {
         overrides: FarmOverrides::default(),
     };
     let hosts = [host("a"), host("b")];
-    Fleet::new(Arc::new(Directory::new(Rules::default(), hosts, [farm], [])))
+    Fleet::new(Arc::new(Directory::new(
+        Rules::default(),
+        hosts,
+        [farm],
+        [],
+    )))
 }
 
 fn ann() -> (UserKey, LeaseKey) {
@@ -103,9 +108,15 @@ fn probes_keep_the_moment_a_state_began() {
     assert_eq!(fleet.note_probe(&a, true, NOW), Some(Duration::ZERO));
     assert_eq!(fleet.note_probe(&a, true, later), None);
     assert_eq!(state(), Probe::Answering { since: NOW });
-    assert_eq!(fleet.note_probe(&a, false, later), Some(Duration::from_secs(10)));
+    assert_eq!(
+        fleet.note_probe(&a, false, later),
+        Some(Duration::from_secs(10))
+    );
     assert_eq!(state(), Probe::Failing { since: later });
-    assert_eq!(fleet.note_probe(&a, false, later + Duration::from_secs(5)), None);
+    assert_eq!(
+        fleet.note_probe(&a, false, later + Duration::from_secs(5)),
+        None
+    );
     assert_eq!(state(), Probe::Failing { since: later });
 }
 
@@ -131,7 +142,7 @@ fn a_lingering_lease_counts_on_its_host_only_and_until_its_end() {
     let linger_on = |host: &str| {
         let (farm, host, tunnel) = (FarmId::from("office"), HostId::from(host), "t1".into());
         let mut record = LeaseRecord::default();
-        record.claim(&farm, &host, &tunnel, NOW);
+        assert!(record.claim(&farm, &host, &tunnel, NOW));
         record.stood(&tunnel, lease, NOW);
         record.end(&tunnel, lease, NOW);
         record
@@ -139,8 +150,18 @@ fn a_lingering_lease_counts_on_its_host_only_and_until_its_end() {
     fleet.note_leases(&key, &linger_on("a"), NOW);
     assert_eq!(load(&fleet, "a").disconnected, 1);
     fleet.note_leases(&key, &linger_on("b"), NOW);
-    assert_eq!((load(&fleet, "a").disconnected, load(&fleet, "b").disconnected), (0, 1));
+    assert_eq!(
+        (
+            load(&fleet, "a").disconnected,
+            load(&fleet, "b").disconnected
+        ),
+        (0, 1)
+    );
     fleet.expire_leases(NOW + lease);
-    assert!(fleet.snapshot().hosts[&HostId::from("b")].lingering.is_empty());
+    assert!(
+        fleet.snapshot().hosts[&HostId::from("b")]
+            .lingering
+            .is_empty()
+    );
     fleet.note_leases(&key, &LeaseRecord::default(), NOW);
 }

@@ -56,8 +56,12 @@ mod tests {
 
     #[tokio::test]
     async fn a_confirm_proves_rdp_whether_it_agrees_or_refuses() {
-        let agreed = [3, 0, 0, 19, 14, 0xd0, 0, 0, 0x12, 0x34, 0, 2, 0, 8, 0, 1, 0, 0, 0];
-        let refused = [3, 0, 0, 19, 14, 0xd0, 0, 0, 0x12, 0x34, 0, 3, 0, 8, 0, 5, 0, 0, 0];
+        let agreed = [
+            3, 0, 0, 19, 14, 0xd0, 0, 0, 0x12, 0x34, 0, 2, 0, 8, 0, 1, 0, 0, 0,
+        ];
+        let refused = [
+            3, 0, 0, 19, 14, 0xd0, 0, 0, 0x12, 0x34, 0, 3, 0, 8, 0, 5, 0, 0, 0,
+        ];
         let old = [3, 0, 0, 11, 6, 0xd0, 0, 0, 0x12, 0x34, 0];
         for answer in [&agreed[..], &refused, &old] {
             assert!(answered(answer).await.is_ok());

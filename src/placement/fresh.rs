@@ -88,7 +88,8 @@ fn refusal(aim: &Aim<'_>, candidates: &[Candidate]) -> Refusal {
     if candidates.is_empty() {
         return Refusal::EmptyFarm(farm);
     }
-    let reachable = |c: &Candidate| c.reach == Reach::Online;
+    let reachable =
+        |c: &Candidate| c.reach == Reach::Online && c.exclusion != Some(Exclusion::NoListener);
     let out_of_service =
         |c: &Candidate| matches!(c.exclusion, Some(Exclusion::Drain | Exclusion::Maintenance));
     if candidates.iter().any(reachable) || candidates.iter().all(out_of_service) {

@@ -34,7 +34,7 @@ impl UserKey {
     /// inside `user` (`DOMAIN\user`, `user@domain`) wins over `domain`.
     pub fn new(user: &str, domain: &str) -> Option<Self> {
         let (user, inner) = split(user.trim());
-        let user = fold(user);
+        let user = fold(user.trim());
         if user.is_empty() {
             return None;
         }

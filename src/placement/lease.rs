@@ -223,15 +223,24 @@ impl LeaseRecord {
             .map(|(farm, lease)| (farm, &lease.host))
     }
 
-    /// Whether this tunnel relies on a lease here.
-    pub fn is_held_by(&self, tunnel: &TunnelId) -> bool {
-        let mut holders = self.leases.values().flat_map(|lease| &lease.holders);
-        holders.any(|holder| &holder.tunnel == tunnel)
-    }
-
-    /// A tunnel claims `host` in `farm` for [`CLAIM`].
-    pub fn claim(&mut self, farm: &FarmId, host: &HostId, tunnel: &TunnelId, now: Timestamp) {
+    /// A tunnel claims `host` in `farm` for [`CLAIM`]. False, and no claim,
+    /// where another tunnel holds the farm's lease on another host: one user
+    /// never has two.
+    #[must_use]
+    pub fn claim(
+        &mut self,
+        farm: &FarmId,
+        host: &HostId,
+        tunnel: &TunnelId,
+        now: Timestamp,
+    ) -> bool {
         self.expire(now);
+        let held_elsewhere = |lease: &Lease| {
+            &lease.host != host && lease.holders.iter().any(|h| &h.tunnel != tunnel)
+        };
+        if self.leases.get(farm).is_some_and(held_elsewhere) {
+            return false;
+        }
         let holder = Holder {
             tunnel: tunnel.clone(),
             stood: false,
@@ -259,6 +268,7 @@ impl LeaseRecord {
                 self.leases.insert(farm.clone(), lease);
             }
         }
+        true
     }
 
     /// The tunnel's RDP connection stood, or still stands: its hold now lasts

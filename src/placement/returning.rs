@@ -4,7 +4,7 @@
 use super::aim::Aim;
 use super::decision::Reason;
 use super::directory::{Mode, Rules};
-use super::ids::HostId;
+use super::ids::{FarmId, HostId};
 use super::lease::{LeaseKey, LeaseRecord};
 use super::snapshot::{HostView, Snapshot};
 use super::time::Timestamp;
@@ -35,7 +35,7 @@ pub(super) fn held(
     let mut barred = None;
     let leased = leases.held(now).filter(|(farm, _)| **farm == aim.farm.id);
     let leased = leased.map(|(_, host)| host);
-    for host in leased.chain(tunnels(snapshot, aim, key)) {
+    for host in leased.chain(tunnels(snapshot, key, |farm| *farm == aim.farm.id)) {
         if may_return(snapshot, aim, host).is_some() {
             return Held::On(host.clone());
         }
@@ -48,22 +48,23 @@ pub(super) fn held(
         None => leases
             .held(now)
             .map(|(_, host)| host)
+            .chain(tunnels(snapshot, key, |_| true))
             .find(|host| may_return(snapshot, aim, host).is_some())
             .map_or(Held::Nowhere, |host| Held::On(host.clone())),
     }
 }
 
-/// Hosts of this farm on which our own tunnels of this key are open: the store
-/// may have lost a lease, the tunnel is still there. A host that left the farm
-/// still counts, since its tunnel does.
+/// Hosts on which our own tunnels of this key are open, in farms that count:
+/// the store may have lost a lease, the tunnel is still there. A host that left
+/// its farm still counts, since its tunnel does.
 fn tunnels<'a>(
     snapshot: &'a Snapshot,
-    aim: &'a Aim<'_>,
     key: &'a LeaseKey,
+    counts: impl Fn(&FarmId) -> bool,
 ) -> impl Iterator<Item = &'a HostId> {
     snapshot.hosts.iter().filter_map(move |(id, view)| {
         let mut open = view.tunnels.iter();
-        open.any(|t| t.farm == aim.farm.id && t.key.as_ref() == Some(key))
+        open.any(|t| t.key.as_ref() == Some(key) && counts(&t.farm))
             .then_some(id)
     })
 }

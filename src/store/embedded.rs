@@ -259,7 +259,10 @@ fn replace(
     // Versions are never given out twice, not even for a key that was removed
     // and came back: an old reader must not mistake the new record for its own.
     let mut meta = transaction.open_table(META).map_err(failed)?;
-    let last = meta.get(VERSION_KEY).map_err(failed)?.map_or(0, |n| n.value());
+    let last = meta
+        .get(VERSION_KEY)
+        .map_err(failed)?
+        .map_or(0, |n| n.value());
     meta.insert(VERSION_KEY, last + 1).map_err(failed)?;
     let json = serde_json::to_vec(record).map_err(failed)?;
     let row = (last + 1, json.as_slice());

@@ -13,7 +13,7 @@ fn record(host: &str, tunnel: &str) -> LeaseRecord {
     let mut record = LeaseRecord::default();
     let now = Timestamp::from_millis(1_000);
     let farm = FarmId::from("office");
-    record.claim(&farm, &HostId::from(host), &TunnelId::from(tunnel), now);
+    assert!(record.claim(&farm, &HostId::from(host), &TunnelId::from(tunnel), now));
     record
 }
 
@@ -45,8 +45,13 @@ mod contract {
         let (_folder, store) = embedded();
         let ann = key("ann");
         let first = record("a", "t1");
-        store.replace(&ann, Version::ABSENT, first.clone()).await.unwrap();
-        let late = store.replace(&ann, Version::ABSENT, record("b", "t2")).await;
+        store
+            .replace(&ann, Version::ABSENT, first.clone())
+            .await
+            .unwrap();
+        let late = store
+            .replace(&ann, Version::ABSENT, record("b", "t2"))
+            .await;
         assert_eq!(late, Ok(Replaced::Conflict));
         assert_eq!(store.read(&ann).await.unwrap().record, first);
     }
@@ -55,12 +60,18 @@ mod contract {
     async fn an_empty_record_removes_the_key_and_an_old_version_stays_old() {
         let (_folder, store) = embedded();
         let ann = key("ann");
-        store.replace(&ann, Version::ABSENT, record("a", "t1")).await.unwrap();
+        store
+            .replace(&ann, Version::ABSENT, record("a", "t1"))
+            .await
+            .unwrap();
         let old = store.read(&ann).await.unwrap().version;
         let removed = store.replace(&ann, old, LeaseRecord::default()).await;
         assert_eq!(removed, Ok(Replaced::Done));
         assert_eq!(store.read(&ann).await.unwrap(), Versioned::default());
-        store.replace(&ann, Version::ABSENT, record("b", "t2")).await.unwrap();
+        store
+            .replace(&ann, Version::ABSENT, record("b", "t2"))
+            .await
+            .unwrap();
         let stale = store.replace(&ann, old, record("c", "t3")).await;
         assert_eq!(stale, Ok(Replaced::Conflict));
     }
@@ -76,7 +87,10 @@ mod contract {
             writers.spawn(async move { store.replace(&ann, Version::ABSENT, record).await });
         }
         let outcomes = writers.join_all().await;
-        let won = outcomes.iter().filter(|o| **o == Ok(Replaced::Done)).count();
+        let won = outcomes
+            .iter()
+            .filter(|o| **o == Ok(Replaced::Done))
+            .count();
         assert_eq!(won, 1, "{outcomes:?}");
     }
 
@@ -85,7 +99,10 @@ mod contract {
         let (_folder, store) = embedded();
         for user in ["carl", "ann", "bob"] {
             let written = record("a", user);
-            store.replace(&key(user), Version::ABSENT, written).await.unwrap();
+            store
+                .replace(&key(user), Version::ABSENT, written)
+                .await
+                .unwrap();
         }
         let all = store.all().await.unwrap();
         let keys: Vec<_> = all.iter().map(|(key, _)| key.clone()).collect();
@@ -103,7 +120,10 @@ mod embedded_only {
         let ann = key("ann");
         let before = {
             let store = Embedded::open(&path).unwrap();
-            store.replace(&ann, Version::ABSENT, record("a", "t1")).await.unwrap();
+            store
+                .replace(&ann, Version::ABSENT, record("a", "t1"))
+                .await
+                .unwrap();
             store.read(&ann).await.unwrap()
         };
         let store = open_again(&path);
@@ -140,7 +160,11 @@ mod embedded_only {
         std::fs::write(&path, "shopping list\n".repeat(1000)).unwrap();
         let error = Embedded::open(&path).unwrap_err();
         assert!(matches!(error, StoreError::Open { .. }), "{error}");
-        assert!(std::fs::read_to_string(&path).unwrap().starts_with("shopping"));
+        assert!(
+            std::fs::read_to_string(&path)
+                .unwrap()
+                .starts_with("shopping")
+        );
     }
 
     #[test]

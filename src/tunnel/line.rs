@@ -8,9 +8,7 @@
 use std::io;
 use std::time::Duration;
 
-use guac_protocol::{
-    Event, Foreign, Handshake, Instruction, Parameters, Phase, Rest, Side, Step,
-};
+use guac_protocol::{Event, Foreign, Handshake, Instruction, Parameters, Phase, Rest, Side, Step};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};

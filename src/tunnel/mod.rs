@@ -41,6 +41,11 @@ use stop::Stop;
 /// unless it is ill; Guacamole waits 15 s for everything together.
 const GUACD_ANSWERS: Duration = Duration::from_secs(10);
 
+/// From the complete `connect` to the last moment at which guacd's `ready` is
+/// still of use, whatever the placement took of it: Guacamole waits 15 s for
+/// one instruction, and a refusal must be written and read, too.
+const READY_WITHIN: Duration = Duration::from_secs(13);
+
 /// What every tunnel shares.
 #[derive(Debug)]
 pub struct Gateway {
@@ -114,13 +119,17 @@ impl Gateway {
         let joined = asked.map_err(|_| Stop::GuacdSilent)??;
         let read = timeout_at(deadline, line.settings()).await;
         let mut parameters = read.map_err(|_| Stop::HandshakeTimeout)??;
+        let latest = Instant::now() + READY_WITHIN;
         let intent = match joined {
             Some(id) => Intent::Join(id),
             None => Intent::read(&select, &mut parameters, line.user_name()),
         };
         let hold = self.settle(&intent, &mut parameters, line, outcome).await?;
-        line.tell_guacd(&parameters.to_instruction()).await?;
-        let answered = timeout(GUACD_ANSWERS, line.event()).await;
+        let answered = timeout_at(latest.min(Instant::now() + GUACD_ANSWERS), async {
+            line.tell_guacd(&parameters.to_instruction()).await?;
+            line.event().await
+        });
+        let answered = answered.await;
         let guacd_id = match answered.map_err(|_| Stop::GuacdSilent)?? {
             Event::Ready(id) => id,
             other => return Err(Stop::unexpected(&other)),
@@ -132,7 +141,8 @@ impl Gateway {
             }
             Intent::Place(_) | Intent::PassThrough(_) => {
                 let issued = self.registry.issue(guacd_id);
-                line.tell_guacamole(&Instruction::ready(issued.id())).await?;
+                line.tell_guacamole(&Instruction::ready(issued.id()))
+                    .await?;
                 Some(issued)
             }
         };

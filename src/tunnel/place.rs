@@ -6,12 +6,12 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tracing::info;
 
+use super::Gateway;
 use super::line::Line;
 use super::outcome::Outcome;
 use super::resolve::Intent;
 use super::rewrite::rewrite;
 use super::stop::Stop;
-use super::Gateway;
 use crate::broker::{Answer, Hold};
 use crate::placement;
 
@@ -58,7 +58,10 @@ impl Gateway {
         outcome: &mut Outcome,
     ) -> Result<Option<Hold>, Stop> {
         loop {
-            let answer = self.broker.place(request, outcome.tunnel(), deadline).await?;
+            let answer = self
+                .broker
+                .place(request, outcome.tunnel(), deadline)
+                .await?;
             let Answer { id, decision, hold } = answer;
             let placement = match &decision.outcome {
                 placement::Outcome::Placed(placement) => placement,

@@ -6,6 +6,7 @@
 //! never ends a tunnel: it is said once and the rest is relayed blind.
 
 use std::io;
+use std::pin::pin;
 use std::time::Duration;
 
 use guac_protocol::{Framing, Rest, Side, Status, StoodWatch, Verdict};
@@ -16,11 +17,11 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
+use super::Ready;
 use super::line::Line;
 use super::outcome::{Outcome, Phase};
 use super::refuse;
 use super::stop::Stop;
-use super::Ready;
 use crate::broker::Hold;
 
 /// Bytes moved at a time, each way.
@@ -38,7 +39,11 @@ pub(super) async fn run(
     outcome: &mut Outcome,
 ) -> Stop {
     let Ready { hold, issued } = ready;
-    outcome.phase = if hold.is_some() { Phase::Pending } else { Phase::Relayed };
+    outcome.phase = if hold.is_some() {
+        Phase::Pending
+    } else {
+        Phase::Relayed
+    };
     let (mut guacamole, mut guacd, rest) = match line.into_sockets() {
         Ok(sockets) => sockets,
         Err(error) => return socket_failed(Side::Guacd, error),
@@ -56,9 +61,19 @@ pub(super) async fn run(
         into_guacamole,
     };
     let mut sent = 0;
-    let stop = tokio::select! {
-        stop = down.run(from_guacd, &to_guacamole, end) => stop,
-        stop = up(from_guacamole, into_guacd, &to_guacd, &mut sent) => stop,
+    let stop = {
+        let mut down = pin!(down.run(from_guacd, &to_guacamole, end));
+        tokio::select! {
+            stop = &mut down => stop,
+            stop = up(from_guacamole, into_guacd, &to_guacd, &mut sent) => match stop {
+                // A guacd that leaves with something of Guacamole's unread resets its side; its
+                // last words may have arrived before that, and say why.
+                Stop::Socket { side: Side::Guacd, .. } => {
+                    timeout(LINGER, down).await.unwrap_or(stop)
+                }
+                stop => stop,
+            },
+        }
     };
     // From here on nobody can join, and the seat and the lease are given back.
     drop(issued);
@@ -90,7 +105,10 @@ async fn up(
             Ok(count) => count,
             Err(error) => return socket_failed(Side::Guacamole, error),
         };
-        if let Err(error) = into.write_all(buffer.get(..count).unwrap_or_default()).await {
+        if let Err(error) = into
+            .write_all(buffer.get(..count).unwrap_or_default())
+            .await
+        {
             return socket_failed(Side::Guacd, error);
         }
         *bytes += count as u64;
@@ -107,12 +125,7 @@ struct Down<'a> {
 }
 
 impl Down<'_> {
-    async fn run(
-        &mut self,
-        mut from: ReadHalf<'_>,
-        first: &[u8],
-        end: &CancellationToken,
-    ) -> Stop {
+    async fn run(&mut self, mut from: ReadHalf<'_>, first: &[u8], end: &CancellationToken) -> Stop {
         if let Err(stop) = self.pass(first).await {
             return stop;
         }

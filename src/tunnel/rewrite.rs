@@ -50,7 +50,10 @@ fn bypasses(name: &str) -> bool {
 }
 
 fn set(parameters: &mut Parameters, name: &'static str, value: &str) -> Result<(), Missing> {
-    parameters.set(name, value).then_some(()).ok_or(Missing(name))
+    parameters
+        .set(name, value)
+        .then_some(())
+        .ok_or(Missing(name))
 }
 
 #[cfg(test)]

@@ -116,10 +116,9 @@ impl Stop {
                 side_name(*side)
             }
             Self::GuacdUnreachable { .. } | Self::GuacdSilent | Self::Missing { .. } => "guacd",
-            Self::Refused { .. }
-            | Self::PlacementTimeout
-            | Self::Store(_)
-            | Self::Shutdown => "sessionguard",
+            Self::Refused { .. } | Self::PlacementTimeout | Self::Store(_) | Self::Shutdown => {
+                "sessionguard"
+            }
         }
     }
 

@@ -152,7 +152,7 @@ fn request(username: &str) -> Request {
 fn lease(stands: bool) -> LeaseRecord {
     let mut record = LeaseRecord::default();
     let (tunnel, span) = (TunnelId::from("t"), Duration::from_secs(900));
-    record.claim(&farm_id(), &host_id(HOSTS / 2), &tunnel, NOW);
+    assert!(record.claim(&farm_id(), &host_id(HOSTS / 2), &tunnel, NOW));
     record.stood(&tunnel, span, NOW);
     if !stands {
         record.end(&tunnel, span, NOW);

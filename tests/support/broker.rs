@@ -58,6 +58,11 @@ impl Site {
         self
     }
 
+    /// Replaces the first part that was given.
+    pub(crate) fn change_first(&mut self, toml: String) {
+        self.parts[0] = toml;
+    }
+
     /// A setting of the listener.
     #[must_use]
     pub(crate) fn listening(mut self, line: &str) -> Self {
@@ -154,7 +159,11 @@ impl Broker {
                 return line.clone();
             }
             let left = until.saturating_duration_since(Instant::now());
-            assert!(!left.is_zero(), "no line {message:?} that fits in {:#?}", *lines);
+            assert!(
+                !left.is_zero(),
+                "no line {message:?} that fits in {:#?}",
+                *lines
+            );
             lines = self.log.grown.wait_timeout(lines, left).unwrap().0;
         }
     }
@@ -162,7 +171,11 @@ impl Broker {
     /// The lines with this message, as far as they are there.
     pub(crate) fn lines(&self, message: &str) -> Vec<Line> {
         let lines = self.log.lines.lock().unwrap();
-        lines.iter().filter(|l| l["message"] == message).cloned().collect()
+        lines
+            .iter()
+            .filter(|l| l["message"] == message)
+            .cloned()
+            .collect()
     }
 
     /// Everything said so far.
@@ -208,7 +221,9 @@ impl Broker {
         eventually(&format!("{needle} stored"), || {
             let bytes = std::fs::read(&self.store).unwrap();
             let mut windows = bytes.windows(needle.len());
-            windows.any(|window| window == needle.as_bytes()).then_some(())
+            windows
+                .any(|window| window == needle.as_bytes())
+                .then_some(())
         });
     }
 }
@@ -219,9 +234,11 @@ impl Drop for Broker {
         let _ = self.child.kill();
         let _ = self.child.wait();
         let lines = self.log.lines.lock().unwrap_or_else(|e| e.into_inner());
-        let odd = lines.iter().find(|line| !line.is_object());
-        if let (Some(line), false) = (odd, thread::panicking()) {
-            panic!("the broker said something else than log lines: {line}");
+        let panicked = lines
+            .iter()
+            .find(|line| line.to_string().contains("panicked at"));
+        if let (Some(line), false) = (panicked, thread::panicking()) {
+            panic!("the broker: {line}");
         }
     }
 }
@@ -238,5 +255,7 @@ impl Log {
 
 /// A field that is text.
 fn text<'a>(line: &'a Line, field: &str) -> &'a str {
-    line[field].as_str().unwrap_or_else(|| panic!("{field} in {line}"))
+    line[field]
+        .as_str()
+        .unwrap_or_else(|| panic!("{field} in {line}"))
 }

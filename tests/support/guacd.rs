@@ -94,7 +94,9 @@ impl ScriptedGuacd {
 
     /// The next connection whose script has ended, well or not.
     pub(crate) fn next(&self) -> GuacdPeer {
-        self.played.recv_timeout(DEADLINE).expect("a connection to guacd")
+        self.played
+            .recv_timeout(DEADLINE)
+            .expect("a connection to guacd")
     }
 
     /// The next connection; its script has ended well.
@@ -144,7 +146,10 @@ impl GuacdPeer {
             }
             self.values = heard.into_args();
             if self.values.len() != names.0.len() {
-                return Err(io::Error::new(ErrorKind::InvalidData, "odd count of values"));
+                return Err(io::Error::new(
+                    ErrorKind::InvalidData,
+                    "odd count of values",
+                ));
             }
             let pairs = names.0.iter().cloned().zip(self.values.iter().cloned());
             self.connect = pairs.skip(usize::from(names.has_version())).collect();
@@ -173,6 +178,8 @@ impl GuacdPeer {
     }
 
     fn next(&mut self) -> io::Result<Instruction> {
-        self.wire.instruction()?.ok_or(ErrorKind::UnexpectedEof.into())
+        self.wire
+            .instruction()?
+            .ok_or(ErrorKind::UnexpectedEof.into())
     }
 }

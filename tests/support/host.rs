@@ -10,9 +10,13 @@ use std::time::Duration;
 use socket2::{Domain, Socket, Type};
 
 /// An X.224 connection confirm that selects TLS.
-const CONFIRM: [u8; 19] = [3, 0, 0, 19, 14, 0xd0, 0, 0, 0x12, 0x34, 0, 2, 0, 8, 0, 1, 0, 0, 0];
+const CONFIRM: [u8; 19] = [
+    3, 0, 0, 19, 14, 0xd0, 0, 0, 0x12, 0x34, 0, 2, 0, 8, 0, 1, 0, 0, 0,
+];
 /// One that carries a negotiation failure: RDP all the same.
-const FAILURE: [u8; 19] = [3, 0, 0, 19, 14, 0xd0, 0, 0, 0x12, 0x34, 0, 3, 0, 8, 0, 5, 0, 0, 0];
+const FAILURE: [u8; 19] = [
+    3, 0, 0, 19, 14, 0xd0, 0, 0, 0x12, 0x34, 0, 3, 0, 8, 0, 5, 0, 0, 0,
+];
 
 /// A port that takes connections.
 pub(crate) struct ScriptedHost {
@@ -42,7 +46,10 @@ impl ScriptedHost {
     }
 
     fn answering(answer: &'static [u8]) -> Self {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        Self::on(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap(), answer)
+    }
+
+    fn on(listener: TcpListener, answer: &'static [u8]) -> Self {
         let address = listener.local_addr().unwrap();
         let asked = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&asked);
@@ -81,6 +88,12 @@ impl ClosedPort {
         Self(bound())
     }
 
+    /// A host starts here.
+    pub(crate) fn listen(self) -> ScriptedHost {
+        self.0.listen(128).unwrap();
+        ScriptedHost::on(self.0.into(), &CONFIRM)
+    }
+
     pub(crate) fn address(&self) -> SocketAddr {
         self.0.local_addr().unwrap().as_socket().unwrap()
     }
@@ -98,9 +111,10 @@ impl BlackHole {
         socket.listen(0).unwrap();
         let address = socket.local_addr().unwrap().as_socket().unwrap();
         let patience = Duration::from_millis(300);
-        let queued: Vec<_> = std::iter::from_fn(|| TcpStream::connect_timeout(&address, patience).ok())
-            .take(64)
-            .collect();
+        let queued: Vec<_> =
+            std::iter::from_fn(|| TcpStream::connect_timeout(&address, patience).ok())
+                .take(64)
+                .collect();
         assert!(queued.len() < 64, "the queue never fills on this system");
         Self {
             socket,

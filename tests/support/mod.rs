@@ -11,13 +11,13 @@ mod wire;
 use std::thread;
 use std::time::{Duration, Instant};
 
-pub(crate) use broker::{Broker, Line, Site};
+pub(crate) use broker::{Broker, Site};
 pub(crate) use guacd::{GuacdPeer, ScriptedGuacd};
 pub(crate) use host::{BlackHole, ClosedPort, ScriptedHost};
 pub(crate) use names::{Names, instruction, trace};
-pub(crate) use stage::Stage;
-pub(crate) use visitor::{Refusal, Visit, Visitor};
-pub(crate) use wire::Wire;
+pub(crate) use stage::{BYSTANDER, Stage};
+pub(crate) use visitor::{Visit, Visitor};
+use wire::Wire;
 
 /// For anything that is expected to happen; a machine under load may need it.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(25);

@@ -49,7 +49,9 @@ impl Names {
     }
 
     pub(crate) fn has_version(&self) -> bool {
-        self.0.first().is_some_and(|name| name.starts_with("VERSION_"))
+        self.0
+            .first()
+            .is_some_and(|name| name.starts_with("VERSION_"))
     }
 
     pub(crate) fn version(&self) -> Option<&str> {

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::{Broker, GuacdPeer, Names, ScriptedGuacd, ScriptedHost, Site, Visit, Visitor};
 
@@ -129,4 +130,42 @@ impl Stage {
         self.broker = self.site.start();
         self
     }
+
+    /// A new process, with modes of some hosts.
+    pub(crate) fn restarted_with(mut self, modes: &[(&str, &str)]) -> Self {
+        let addresses: Vec<_> = self.hosts.iter().map(ScriptedHost::address).collect();
+        self.site.change_first(Self::farm(&addresses, modes));
+        self.restarted(|broker| {
+            broker.signal("TERM");
+            assert!(broker.exit().success());
+        })
+    }
+
+    /// Opens tunnels of others until one is on this host, then closes those elsewhere: every
+    /// host that nobody else is on scores higher now.
+    pub(crate) fn burden(&self, host: &str) -> (Visitor, GuacdPeer) {
+        let mut elsewhere = Vec::new();
+        let burden = loop {
+            let user = format!("{BYSTANDER}{}", COUNT.fetch_add(1, Ordering::SeqCst));
+            let tunnel = self.tunnel(&Visit::office(&user));
+            if self.host_of(&tunnel.1) == host {
+                break tunnel;
+            }
+            elsewhere.push((user, tunnel));
+            assert!(
+                elsewhere.len() <= 4 * self.hosts.len(),
+                "nobody comes to {host}"
+            );
+        };
+        for (user, tunnel) in elsewhere {
+            drop(tunnel);
+            self.broker.ended(&self.broker.placed(&user));
+        }
+        burden
+    }
 }
+
+/// What users begin with that only take up room.
+pub(crate) const BYSTANDER: &str = "bystander-";
+
+static COUNT: AtomicUsize = AtomicUsize::new(0);

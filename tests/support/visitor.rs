@@ -44,7 +44,9 @@ impl Visit {
     pub(crate) fn rdp(user: &str) -> Self {
         let mut visit = Self::protocol("rdp");
         visit.login = Some(user.to_owned());
-        visit.answer("username", user).answer("password", "secret of the test")
+        visit
+            .answer("username", user)
+            .answer("password", "secret of the test")
     }
 
     pub(crate) fn protocol(name: &str) -> Self {
@@ -86,7 +88,11 @@ impl Visit {
             Instruction::new("image", ["image/jpeg", "image/png", "image/webp"]),
             Instruction::new("timezone", ["Europe/Berlin"]),
         ];
-        settings.extend(self.login.iter().map(|login| Instruction::new("name", [login])));
+        settings.extend(
+            self.login
+                .iter()
+                .map(|login| Instruction::new("name", [login])),
+        );
         settings
     }
 

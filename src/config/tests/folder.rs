@@ -121,6 +121,7 @@ fn other_files_in_conf_d_are_passed_over() {
     folder.write("conf.d/FARM.JSON", r#"{ "id": "office" }"#);
     let loaded = folder.load();
     assert_eq!(loaded.config.directory.farms().count(), 1);
+    assert_eq!(loaded.files.len(), 2);
     let printed = print(&loaded.warnings);
     assert!(
         printed.contains("farm.yaml: warning: this file is not read"),
@@ -136,6 +137,17 @@ fn no_conf_d_is_no_fault() {
     assert_eq!(folder.load().files.len(), 1);
     folder.write("conf.d", "a file");
     assert_eq!(folder.refused(), "conf.d: fault: this is not a directory");
+}
+
+#[test]
+fn an_empty_main_file_is_warned_of_and_conf_d_is_read() {
+    let folder = Folder::new();
+    folder.write("sessionguard.toml", "");
+    folder.write("conf.d/farm.json", r#"{ "id": "office" }"#);
+    let loaded = folder.load();
+    assert!(loaded.config.directory.farm(&FarmId::from("office")).is_some());
+    let warnings: Vec<_> = loaded.warnings.iter().map(|w| w.message()).collect();
+    assert_eq!(warnings, ["the file is empty"]);
 }
 
 #[test]

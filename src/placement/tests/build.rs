@@ -179,7 +179,7 @@ impl World {
     pub(super) fn lingers(self, farm: &str, host: &str, left: u64) -> Self {
         let tunnel = TunnelId::from(format!("was {farm} {host}"));
         self.leases(|record| {
-            record.claim(&farm.into(), &host.into(), &tunnel, NOW);
+            assert!(record.claim(&farm.into(), &host.into(), &tunnel, NOW));
             record.stood(&tunnel, secs(left), NOW);
             record.end(&tunnel, secs(left), NOW);
         })
@@ -188,14 +188,14 @@ impl World {
     /// A pending tunnel of the asking user claims that host.
     pub(super) fn claimed(self, farm: &str, host: &str) -> Self {
         let tunnel = TunnelId::from(format!("claims {farm} {host}"));
-        self.leases(|record| record.claim(&farm.into(), &host.into(), &tunnel, NOW))
+        self.leases(|record| assert!(record.claim(&farm.into(), &host.into(), &tunnel, NOW)))
     }
 
     /// A tunnel of the asking user stands there.
     pub(super) fn live(self, farm: &str, host: &str) -> Self {
         let tunnel = TunnelId::from(format!("stands {farm} {host}"));
         self.leases(|record| {
-            record.claim(&farm.into(), &host.into(), &tunnel, NOW);
+            assert!(record.claim(&farm.into(), &host.into(), &tunnel, NOW));
             record.stood(&tunnel, secs(900), NOW);
         })
     }

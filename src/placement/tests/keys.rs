@@ -96,14 +96,14 @@ fn a_record_survives_the_store_in_every_state() {
         );
     };
     keeps(&record);
-    record.claim(&office, &"a".into(), &"t1".into(), NOW);
+    assert!(record.claim(&office, &"a".into(), &"t1".into(), NOW));
     keeps(&record);
     record.stood(&"t1".into(), secs(900), NOW);
     keeps(&record);
     record.end(&"t1".into(), secs(900), NOW);
     keeps(&record);
-    record.claim(&office, &"b".into(), &"t2".into(), NOW);
-    record.claim(&erp, &"c".into(), &"t3".into(), NOW);
+    assert!(record.claim(&office, &"b".into(), &"t2".into(), NOW));
+    assert!(record.claim(&erp, &"c".into(), &"t3".into(), NOW));
     keeps(&record);
 }
 
@@ -112,10 +112,10 @@ fn a_record_survives_the_store_in_every_state() {
 fn the_stored_form_is_pinned() {
     let mut record = LeaseRecord::default();
     let (office, at) = (FarmId::from("office"), Timestamp::from_millis(1000));
-    record.claim(&office, &"a".into(), &"t1".into(), at);
+    assert!(record.claim(&office, &"a".into(), &"t1".into(), at));
     record.stood(&"t1".into(), secs(9), at);
     record.end(&"t1".into(), secs(9), at);
-    record.claim(&office, &"b".into(), &"t2".into(), at);
+    assert!(record.claim(&office, &"b".into(), &"t2".into(), at));
     let expected = serde_json::json!({ "leases": { "office": {
         "host": "b",
         "lingers_until": null,

@@ -95,7 +95,14 @@ fn everything_that_leads_past_the_placement_is_cleared_and_the_rest_is_kept() {
         "wol-wait-time",
         "cert-fingerprints",
     ];
-    let kept = ["username", "password", "domain", "console-audio", "ignore-cert", "sftp-hostname"];
+    let kept = [
+        "username",
+        "password",
+        "domain",
+        "console-audio",
+        "ignore-cert",
+        "sftp-hostname",
+    ];
     let all = ["hostname", "port"].iter().chain(&past).chain(&kept);
     let pairs: Vec<_> = all.map(|name| (*name, "v")).collect();
     let mut parameters = parameters(&pairs);
@@ -112,7 +119,10 @@ fn everything_that_leads_past_the_placement_is_cleared_and_the_rest_is_kept() {
 #[test]
 fn a_guacd_without_what_is_needed_is_named() {
     let mut no_app = parameters(&[("hostname", "x"), ("port", "1")]);
-    assert_eq!(rewrite(&mut no_app, &placement(sage())), Err(Missing("remote-app")));
+    assert_eq!(
+        rewrite(&mut no_app, &placement(sage())),
+        Err(Missing("remote-app"))
+    );
     let mut no_port = parameters(&[("hostname", "x")]);
     let desktop = placement(ResourceKind::Desktop);
     assert_eq!(rewrite(&mut no_port, &desktop), Err(Missing("port")));

@@ -37,7 +37,7 @@ impl Life {
     }
 
     pub(in super::super) fn claim_in(self, farm: &str, tunnel: &str, host: &str) -> Self {
-        self.act(|r, now| r.claim(&farm.into(), &host.into(), &tunnel.into(), now))
+        self.act(|r, now| assert!(r.claim(&farm.into(), &host.into(), &tunnel.into(), now)))
     }
 
     pub(in super::super) fn renew(self, tunnel: &str) -> Self {

@@ -1,0 +1,111 @@
+//! What the log says of a tunnel, and what it never says.
+
+use crate::support::{Names, ScriptedGuacd, Stage, Visit};
+
+#[test]
+fn a_tunnel_leaves_one_line_at_its_placement_and_one_at_its_end() {
+    let stage = Stage::one();
+    let (mut visitor, mut peer) = stage.desktop(&Visit::office("CORP\\Ann"));
+    visitor.wire.send(b"3.key,5.65307,1.1;").unwrap();
+    peer.wire.exact(18).unwrap();
+    drop((visitor, peer));
+
+    let placed = stage.broker.placed("corp\\ann");
+    for (field, value) in [
+        ("level", "INFO"),
+        ("resource", "office"),
+        ("farm", "office"),
+        ("host", "rds1"),
+        ("reason", "best score"),
+    ] {
+        assert_eq!(placed[field], value, "{placed}");
+    }
+    assert_eq!(placed["score"], 1000.0);
+    assert_eq!(placed["decision_id"].as_str().unwrap().len(), 36);
+
+    let ended = stage.broker.ended(&placed);
+    for (field, value) in [("level", "INFO"), ("by", "guacamole"), ("phase", "stood")] {
+        assert_eq!(ended[field], value, "{ended}");
+    }
+    assert_eq!(ended["to_guacd"], 18);
+    assert_eq!(ended["to_guacamole"], "4.sync,5.12345,1.1;".len());
+    let seconds = ended["seconds"].as_f64().unwrap();
+    assert!((0.0..60.0).contains(&seconds), "{ended}");
+
+    // A second tunnel shows that nothing more is said of the first.
+    drop(stage.tunnel(&Visit::office("bob")));
+    stage.broker.ended(&stage.broker.placed("bob"));
+    let of_first = stage.broker.said();
+    let of_first = of_first.iter().filter(|line| line["tunnel"] == placed["tunnel"]);
+    assert_eq!(of_first.count(), 2);
+}
+
+#[test]
+fn a_refused_tunnel_leaves_its_reason_and_its_end() {
+    let stage = Stage::one();
+    Visit::rdp("ann")
+        .answer("hostname", "sessionguard:resource=nothing")
+        .refused_at(&stage.broker);
+    let refused = stage.broker.wait("Refused", |_| true);
+    assert_eq!(refused["reason"], "the connection names an unknown resource");
+    let ended = stage.broker.ended(&refused);
+    for (field, value) in [
+        ("by", "sessionguard"),
+        ("phase", "handshake"),
+        ("status", "RESOURCE_NOT_FOUND"),
+    ] {
+        assert_eq!(ended[field], value, "{ended}");
+    }
+    assert_eq!(stage.broker.lines("Placed").len(), 0);
+}
+
+#[test]
+fn no_secret_is_ever_logged_and_no_secret_is_ever_told() {
+    const MARK: &str = "Geheim-7f3a9";
+    let guacd = ScriptedGuacd::polite(Names::rdp("1.6.0"));
+    let stage = Stage::adjusted(guacd, 1, |mut site| {
+        site.level = "trace";
+        site
+    });
+    let secret = |visit: Visit| {
+        let names = ["password", "gateway-password", "sftp-password", "sftp-passphrase"];
+        names.iter().fold(visit, |visit, name| visit.answer(name, MARK))
+    };
+    let visit = secret(Visit::office("marked-user"));
+    let (mut visitor, mut peer) = stage.desktop(&visit);
+    assert_eq!(peer.value("password"), MARK);
+    visitor.wire.send(format!("4.blob,1.1,12.{MARK};")).unwrap();
+    peer.wire.send(format!("5.error,12.{MARK},3.519;")).unwrap();
+    drop((visitor, peer));
+    stage.broker.ended(&stage.broker.placed("marked-user"));
+
+    // Refused, malformed, and cut in the middle of the secret.
+    let lost = secret(Visit::rdp("lost").answer("hostname", "sessionguard:id=0"));
+    let mut told = vec![lost.refused_at(&stage.broker).text];
+    for bytes in [
+        format!("7.connect,12.{MARK};"),
+        format!("12.{MARK},1.x;"),
+        format!("4.name,11.{MARK};"),
+        format!("4.size,12.{MARK},12.{MARK},12.{MARK};"),
+        MARK.to_owned(),
+    ] {
+        let mut visitor = crate::support::Visitor::dial(stage.broker.address());
+        visitor.select("rdp");
+        visitor.read_args();
+        visitor.wire.send(bytes).unwrap();
+        visitor.wire.finish();
+        if let Ok(Some(_ready)) = visitor.wire.instruction() {
+            told.push(visitor.farewell().1);
+        }
+    }
+    drop(stage.tunnel(&Visit::office("witness")));
+    stage.broker.ended(&stage.broker.placed("witness"));
+
+    let said: Vec<_> = stage.broker.said().iter().map(ToString::to_string).collect();
+    let holds = |mark: &str| said.iter().chain(&told).filter(|text| text.contains(mark)).count();
+    assert!(holds("marked-user") > 0, "the log works");
+    assert!(told.len() >= 4, "refusals were told: {told:?}");
+    for mark in [MARK, &MARK[..6], &MARK[6..]] {
+        assert_eq!(holds(mark), 0, "{mark} in {said:#?} {told:?}");
+    }
+}

@@ -1,0 +1,113 @@
+//! Placement as it is seen from the wire: who is sent where.
+
+use std::collections::BTreeSet;
+
+use crate::support::{
+    BlackHole, ClosedPort, Names, ScriptedGuacd, ScriptedHost, Stage, Visit,
+};
+
+#[test]
+fn three_users_spread_over_three_hosts() {
+    let stage = Stage::of(3);
+    let tunnels: Vec<_> = ["ann", "bob", "carl"]
+        .map(|user| stage.tunnel(&Visit::office(user)))
+        .into();
+    let hosts: BTreeSet<_> = tunnels.iter().map(|(_, peer)| stage.host_of(peer)).collect();
+    assert_eq!(hosts.len(), 3, "{hosts:?}");
+}
+
+#[test]
+fn hosts_that_do_not_answer_rdp_get_nobody() {
+    let (closed, hole) = (ClosedPort::new(), BlackHole::new());
+    let (silent, other) = (ScriptedHost::silent(), ScriptedHost::ssh());
+    // One that wants another kind of security is a host all the same.
+    let good = [ScriptedHost::up(), ScriptedHost::unwilling()];
+    let mut addresses = vec![closed.address(), hole.address(), silent.address(), other.address()];
+    addresses.extend(good.iter().map(ScriptedHost::address));
+    let guacd = ScriptedGuacd::polite(Names::rdp("1.6.0"));
+    let site = Stage::site(guacd.address(), &addresses);
+    let broker = site.start();
+    let mut ports = BTreeSet::new();
+    let mut open = Vec::new();
+    for n in 0..8 {
+        let mut visitor = Visit::office(&format!("user-{n}")).at(&broker);
+        visitor.ready();
+        let peer = guacd.ready();
+        ports.insert(peer.value("port").to_owned());
+        open.push((visitor, peer));
+    }
+    let expected = good.iter().map(|host| host.address().port().to_string()).collect();
+    assert_eq!(ports, expected);
+    let failed = broker.lines("Host does not answer RDP");
+    let failed: BTreeSet<_> = failed.iter().map(|line| line["host"].as_str().unwrap()).collect();
+    assert_eq!(failed, ["rds1", "rds2", "rds3", "rds4"].into());
+}
+
+#[test]
+fn a_host_that_goes_down_and_comes_back_is_said_and_used_again() {
+    let up = ScriptedHost::up();
+    let closed = ClosedPort::new();
+    let port = closed.address();
+    let guacd = ScriptedGuacd::polite(Names::rdp("1.6.0"));
+    let site = Stage::site(guacd.address(), &[up.address(), port]);
+    let broker = site.start();
+    broker.wait("Host does not answer RDP", |line| line["host"] == "rds2");
+    let _listening = closed.listen();
+    broker.wait("Host answers RDP", |line| line["host"] == "rds2");
+    let mut ports = BTreeSet::new();
+    let mut open = Vec::new();
+    for user in ["ann", "bob"] {
+        let mut visitor = Visit::office(user).at(&broker);
+        visitor.ready();
+        let peer = guacd.ready();
+        ports.insert(peer.value("port").to_owned());
+        open.push((visitor, peer));
+    }
+    assert_eq!(ports.len(), 2);
+}
+
+#[test]
+fn a_host_in_drain_gets_its_returning_users_and_nobody_new() {
+    let stage = Stage::of(2);
+    let (visitor, peer) = stage.desktop(&Visit::office("ann"));
+    let first = stage.host_of(&peer);
+    drop((visitor, peer));
+    stage.broker.ended(&stage.broker.placed("ann"));
+
+    let stage = stage.restarted_with(&[(&first, "drain")]);
+    let mut open = Vec::new();
+    for user in ["bob", "carl", "dora"] {
+        let (visitor, peer) = stage.tunnel(&Visit::office(user));
+        assert_ne!(stage.host_of(&peer), first, "{user}");
+        open.push((visitor, peer));
+    }
+    let (_again, peer) = stage.tunnel(&Visit::office("ann"));
+    assert_eq!(stage.host_of(&peer), first);
+}
+
+#[test]
+fn a_host_in_maintenance_gets_nobody_at_all() {
+    let stage = Stage::of(2);
+    let (visitor, peer) = stage.desktop(&Visit::office("ann"));
+    let first = stage.host_of(&peer);
+    drop((visitor, peer));
+    stage.broker.ended(&stage.broker.placed("ann"));
+
+    let stage = stage.restarted_with(&[(&first, "maintenance")]);
+    let mut open = Vec::new();
+    for user in ["ann", "bob", "carl"] {
+        let (visitor, peer) = stage.tunnel(&Visit::office(user));
+        assert_ne!(stage.host_of(&peer), first, "{user}");
+        open.push((visitor, peer));
+    }
+    drop(open);
+    let stage = stage.restarted_with(&[("rds1", "maintenance"), ("rds2", "drain")]);
+    let refusal = Visit::office("somebody new").refused_at(&stage.broker);
+    assert_eq!(refusal.code, 0x201, "{}", refusal.text);
+}
+
+#[test]
+fn hosts_are_probed_again_and_again() {
+    let stage = Stage::one();
+    crate::support::eventually("three probes", || (stage.hosts[0].asked() >= 3).then_some(()));
+}
