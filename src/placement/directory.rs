@@ -4,11 +4,13 @@
 //! Built by the configuration room, read by every decision.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::ids::{FarmId, HostId, ResourceId};
+use super::rules::{Caps, Rules, Weights};
 
 /// An RDP session host as configured.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +27,22 @@ pub struct Host {
     pub tags: BTreeMap<String, String>,
     /// Mode at first start; a stored mode wins.
     pub mode: Mode,
+    /// Most users on it at a time, for new sessions; the farm's where `None`.
+    pub max_sessions: Option<u32>,
+    /// Most logons under way at a time; the farm's where `None`.
+    pub max_pending_logons: Option<u32>,
+    /// Connection parameters set for every tunnel to this host.
+    pub parameters: ParameterValues,
+}
+
+/// Connection parameters by name. Some are secrets, so values are not printed.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct ParameterValues(pub BTreeMap<String, String>);
+
+impl fmt::Debug for ParameterValues {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
 }
 
 /// Who may be placed on a host.
@@ -68,6 +86,12 @@ pub struct FarmOverrides {
     pub weights: Option<Weights>,
     /// Domain that qualifies a bare user name.
     pub default_domain: Option<String>,
+    /// Most users on each host at a time, for new sessions.
+    pub max_sessions: Option<u32>,
+    /// Most logons under way on each host at a time.
+    pub max_pending_logons: Option<u32>,
+    /// How long a host that turned usable is filled slowly.
+    pub slow_start: Option<Duration>,
 }
 
 /// A published desktop or RemoteApp.
@@ -87,8 +111,18 @@ pub struct Resource {
     pub guacamole_connection_id: Option<String>,
     /// Name of that connection, compared without regard to case.
     pub guacamole_connection_name: Option<String>,
+    /// The source the connection id and name belong to, where ids of several
+    /// Guacamole databases arrive; `None`: of any.
+    pub source: Option<String>,
     /// Host names (a DNS round-robin name, say) that stand for this resource.
     pub hostnames: Vec<String>,
+    /// `load-balance-info` that stands for this resource.
+    pub load_balance_info: Option<String>,
+    /// Parameters left as Guacamole sent them though a placement clears them.
+    pub keep_parameters: BTreeSet<String>,
+    /// Connection parameters set for every tunnel of this resource; they win
+    /// over the host's.
+    pub parameters: ParameterValues,
 }
 
 /// What a resource publishes.
@@ -98,6 +132,8 @@ pub enum ResourceKind {
     Desktop,
     /// One application.
     RemoteApp(RemoteApp),
+    /// Whatever the connection itself asks for.
+    AsConnected,
 }
 
 /// A RemoteApp as guacd is told of it.
@@ -110,89 +146,6 @@ pub struct RemoteApp {
     pub dir: String,
     /// Command-line arguments; may be empty.
     pub args: String,
-}
-
-/// Score weights. Health and load enter the score as
-/// `health * health_weight - active * ... `; see [`super::score`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Weights {
-    /// Per health point.
-    pub health: u32,
-    /// Per active session.
-    pub active: u32,
-    /// Per disconnected session.
-    pub disconnected: u32,
-    /// Per CPU percent.
-    pub cpu: u32,
-    /// Per percent of memory used.
-    pub memory: u32,
-}
-
-impl Default for Weights {
-    fn default() -> Self {
-        Self {
-            health: 10,
-            active: 20,
-            disconnected: 5,
-            cpu: 2,
-            memory: 1,
-        }
-    }
-}
-
-/// Where a user's name is taken from, in the order tried.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum IdentitySource {
-    /// The RDP `username` and `domain` parameters.
-    Username,
-    /// The Guacamole login, from the `name` instruction.
-    Name,
-}
-
-/// Rules for the whole broker.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rules {
-    /// Whether users are taken back to sessions they left.
-    pub reconnect_existing: bool,
-    /// One lease per user (true) or per user, farm and resource (false).
-    pub single_session_per_user: bool,
-    /// How long a lease lingers after its last tunnel closed.
-    pub lease: Duration,
-    /// Health below which a host gets no new session, 0 to 100.
-    pub min_health_score: u8,
-    /// Age at which a host's report means offline for new sessions.
-    pub offline_after: Duration,
-    /// How long our probe must have failed before a returning user is moved.
-    pub reconnect_failover: Duration,
-    /// Farm of connections and resources that name none.
-    pub default_farm: Option<FarmId>,
-    /// Whether `farm=` in a selector is obeyed.
-    pub allow_farm_selector: bool,
-    /// Score weights.
-    pub weights: Weights,
-    /// Where a user's name is taken from.
-    pub identity_order: Vec<IdentitySource>,
-    /// Domain that qualifies a bare user name.
-    pub default_domain: Option<String>,
-}
-
-impl Default for Rules {
-    fn default() -> Self {
-        Self {
-            reconnect_existing: true,
-            single_session_per_user: true,
-            lease: Duration::from_secs(900),
-            min_health_score: 60,
-            offline_after: Duration::from_secs(30),
-            reconnect_failover: Duration::from_secs(30),
-            default_farm: None,
-            allow_farm_selector: false,
-            weights: Weights::default(),
-            identity_order: vec![IdentitySource::Username, IdentitySource::Name],
-            default_domain: None,
-        }
-    }
 }
 
 /// Everything configured that a decision reads.
@@ -272,6 +225,30 @@ impl Directory {
     /// The farm's hosts, in id order; none for a farm that is not here.
     pub fn members(&self, farm: &FarmId) -> impl Iterator<Item = &HostId> {
         self.members.get(farm).into_iter().flatten()
+    }
+
+    /// What bounds a host: its own word, then that of the farm that rules it,
+    /// then the global rules. Of several farms the first of its own `farm_ids`
+    /// rules, then the first in id order.
+    pub fn caps(&self, host: &Host) -> Caps {
+        let own = host.farm_ids.iter().filter_map(|id| self.farms.get(id));
+        let others = self.farms.values().filter(|farm| self.is_member(&farm.id, &host.id));
+        let ruling = own.chain(others).next();
+        let overrides = ruling.map(|farm| &farm.overrides);
+        let of_farm = |pick: fn(&FarmOverrides) -> Option<u32>| overrides.and_then(pick);
+        Caps {
+            max_sessions: host
+                .max_sessions
+                .or(of_farm(|o| o.max_sessions))
+                .or(self.rules.max_sessions),
+            max_pending_logons: host
+                .max_pending_logons
+                .or(of_farm(|o| o.max_pending_logons))
+                .unwrap_or(self.rules.max_pending_logons),
+            slow_start: overrides
+                .and_then(|o| o.slow_start)
+                .unwrap_or(self.rules.slow_start),
+        }
     }
 
     /// Whether the host belongs to the farm.

@@ -3,7 +3,8 @@
 
 use super::aim::Aim;
 use super::decision::{Candidate, Exclusion, Refusal};
-use super::directory::{Mode, Rules};
+use super::directory::Mode;
+use super::rules::Rules;
 use super::ids::HostId;
 use super::score::{Means, Score, tie_hash};
 use super::snapshot::{HostView, Reach, Snapshot};

@@ -8,7 +8,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use unicode_normalization::UnicodeNormalization;
 
-use super::directory::IdentitySource;
+use super::rules::IdentitySource;
 
 /// What a connection says about its user, as it arrived.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

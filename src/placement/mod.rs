@@ -13,6 +13,7 @@ mod ids;
 mod lease;
 mod resource;
 mod returning;
+mod rules;
 mod score;
 mod selector;
 mod snapshot;
@@ -24,8 +25,7 @@ mod tests;
 pub use aim::{Aim, Astray, Request};
 pub use decision::{Candidate, Decision, Exclusion, Outcome, Placement, Reason, Refusal};
 pub use directory::{
-    Directory, Farm, FarmOverrides, Host, IdentitySource, Mode, RemoteApp, Resource, ResourceKind,
-    Rules, Weights,
+    Directory, Farm, FarmOverrides, Host, Mode, ParameterValues, RemoteApp, Resource, ResourceKind,
 };
 pub use identity::{Claims, UserKey};
 pub use ids::{FarmId, HostId, ResourceId, TunnelId, derive_id};
@@ -33,6 +33,7 @@ pub use lease::{
     CLAIM, Holder, Lease, LeaseKey, LeaseRecord, LeaseState, LeaseView, Lingering, RENEWAL,
 };
 pub use resource::Carriers;
+pub use rules::{Caps, Conduct, IdentitySource, Rules, Unmatched, Weights};
 pub use score::{Figure, Score};
 pub use selector::{Selector, SelectorError};
 pub use snapshot::{

@@ -3,7 +3,8 @@
 
 use super::aim::Aim;
 use super::decision::Reason;
-use super::directory::{Mode, Rules};
+use super::directory::Mode;
+use super::rules::Rules;
 use super::ids::{FarmId, HostId};
 use super::lease::{LeaseKey, LeaseRecord};
 use super::snapshot::{HostView, Snapshot};

@@ -7,7 +7,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::directory::Weights;
+use super::rules::Weights;
 use super::identity::UserKey;
 use super::ids::HostId;
 use super::snapshot::{HostView, Load};
