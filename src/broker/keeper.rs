@@ -14,7 +14,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use tracing::{info, warn};
 
 use super::Leases;
-use crate::placement::{LeaseKey, RENEWAL, TunnelId};
+use crate::placement::{LeaseKey, RENEWAL, TunnelId, UNSEEN, UserKey};
 use crate::store::StoreError;
 
 /// Leases written at a time.
@@ -43,13 +43,15 @@ pub(super) struct Tell(mpsc::UnboundedSender<Note>);
 pub(super) struct Held {
     pub(super) key: LeaseKey,
     tunnel: TunnelId,
+    user: UserKey,
+    doubtful: bool,
     tell: Tell,
 }
 
 #[derive(Debug)]
 struct Note {
     tunnel: TunnelId,
-    key: LeaseKey,
+    kept: Kept,
     news: News,
 }
 
@@ -60,9 +62,10 @@ enum News {
     Ended,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Kept {
     key: LeaseKey,
+    user: UserKey,
     state: State,
     /// When it must be written next.
     due: Instant,
@@ -72,15 +75,35 @@ struct Kept {
 /// either was written did both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct State {
-    stood: bool,
+    /// Since when it has stood.
+    stood: Option<Instant>,
     ended: bool,
+    /// It may be somebody else who only says to be this user.
+    doubtful: bool,
+}
+
+impl State {
+    /// A logon nobody reports is believed once the session has lasted: a wrong
+    /// password would have ended it.
+    fn confirmed_at(&self) -> Option<Instant> {
+        let stood = self.stood.filter(|_| self.doubtful)?;
+        Some(stood + UNSEEN)
+    }
 }
 
 impl Tell {
-    pub(super) fn held(&self, key: LeaseKey, tunnel: TunnelId) -> Held {
+    pub(super) fn held(
+        &self,
+        key: LeaseKey,
+        tunnel: TunnelId,
+        user: UserKey,
+        doubtful: bool,
+    ) -> Held {
         Held {
             key,
             tunnel,
+            user,
+            doubtful,
             tell: self.clone(),
         }
     }
@@ -100,7 +123,15 @@ impl Held {
         // is nobody left to tell, and the lease runs out by itself.
         let _ = self.tell.0.send(Note {
             tunnel: self.tunnel.clone(),
-            key: self.key.clone(),
+            kept: Kept {
+                key: self.key.clone(),
+                user: self.user.clone(),
+                state: State {
+                    doubtful: self.doubtful,
+                    ..State::default()
+                },
+                due: Instant::now() + RENEWAL,
+            },
             news,
         });
     }
@@ -144,16 +175,12 @@ impl Keeper {
         }
     }
 
-    fn hear(&mut self, Note { tunnel, key, news }: Note) {
+    fn hear(&mut self, Note { tunnel, kept, news }: Note) {
         let now = Instant::now();
-        let kept = self.tunnels.entry(tunnel).or_insert_with(|| Kept {
-            key,
-            state: State::default(),
-            due: now + RENEWAL,
-        });
+        let kept = self.tunnels.entry(tunnel).or_insert(kept);
         match news {
             News::Claimed => return,
-            News::Stood => kept.state.stood = true,
+            News::Stood => kept.state.stood = Some(now),
             News::Ended => kept.state.ended = true,
         }
         kept.due = now;
@@ -169,10 +196,10 @@ impl Keeper {
             let mut writing = JoinSet::new();
             for (tunnel, kept) in due.take(TOGETHER) {
                 let leases = Arc::clone(&self.leases);
-                let (tunnel, key, state) = (tunnel.clone(), kept.key.clone(), kept.state);
+                let (tunnel, kept) = (tunnel.clone(), kept.clone());
                 writing.spawn(async move {
-                    let written = leases.tell(&key, &tunnel, state, lease).await;
-                    (tunnel, state, written)
+                    let written = leases.tell(&kept, &tunnel, lease).await;
+                    (tunnel, kept.state, written)
                 });
             }
             if writing.is_empty() {
@@ -195,17 +222,22 @@ impl Keeper {
     }
 
     fn written(&mut self, tunnel: &TunnelId, state: State, lease: Duration) {
+        let now = Instant::now();
         if state.ended {
             self.tunnels.remove(tunnel);
         } else if let Some(kept) = self.tunnels.get_mut(tunnel) {
             // A lease that has stood is renewed thrice in its time, since one
             // or two of the writings may fail.
-            let pause = if state.stood {
-                (lease / 3).max(TICK)
-            } else {
-                RENEWAL
+            let pause = match state.stood {
+                Some(_) => (lease / 3).max(TICK),
+                None => RENEWAL,
             };
-            kept.due = Instant::now() + pause;
+            kept.due = now + pause;
+            match state.confirmed_at() {
+                Some(at) if at <= now => kept.state.doubtful = false,
+                Some(at) => kept.due = kept.due.min(at),
+                None => {}
+            }
         }
     }
 
@@ -222,15 +254,19 @@ impl Keeper {
 impl Leases {
     async fn tell(
         &self,
-        key: &LeaseKey,
+        kept: &Kept,
         tunnel: &TunnelId,
-        state: State,
         lease: Duration,
     ) -> Result<(), StoreError> {
         let now = self.clock.now();
-        self.update(key, |record| {
-            if state.stood {
-                record.stood(tunnel, lease, now);
+        let Kept { user, state, .. } = kept;
+        let confirmed = state.confirmed_at().is_some_and(|at| at <= Instant::now());
+        self.update(&kept.key, |record| {
+            if confirmed {
+                record.confirm(tunnel);
+            }
+            if state.stood.is_some() {
+                record.stood(tunnel, user, lease, now);
             } else if !state.ended {
                 record.renew_claim(tunnel, now);
             }

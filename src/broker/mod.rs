@@ -8,14 +8,16 @@ mod keeper;
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 use uuid::Uuid;
 
 use crate::clock::Clock;
 use crate::fleet::{Fleet, Seat};
 use crate::placement::{
-    Aim, Decision, LeaseKey, LeaseRecord, Outcome, Placement, Refusal, Request, TunnelId, decide,
+    Aim, Conduct, Decision, Directory, LeaseKey, LeaseRecord, Outcome, Placement, Refusal, Request, Trust,
+    TunnelId, decide,
 };
 use crate::store::{Replaced, Store, StoreError, Version, Versioned};
 
@@ -51,6 +53,8 @@ pub struct Answer {
     pub id: DecisionId,
     /// The decision, able to explain itself.
     pub decision: Decision,
+    /// The configuration it was made on.
+    pub directory: Arc<Directory>,
     /// The place taken, where there is one.
     pub hold: Option<Hold>,
 }
@@ -118,48 +122,98 @@ impl Broker {
         let placed = timeout_at(deadline, async {
             self.fleet.probed().await;
             loop {
-                if let Some((decision, hold)) = self.attempt(request, tunnel).await? {
-                    return Ok(Answer { id, decision, hold });
+                let Some(answer) = self.attempt(id, request, tunnel).await? else {
+                    continue;
+                };
+                if !matches!(answer.refusal(), Some(Refusal::LogonsPending(_))) {
+                    return Ok(answer);
                 }
+                // Logons under way end, and a slow start grows, by themselves.
+                let news = self.fleet.newer_than(answer.decision.generation);
+                let _ = timeout(PENDING_PAUSE, news).await;
             }
         });
         placed.await.map_err(|_| PlaceError::TimedOut)?
     }
 
+    /// What would be decided now; claims nothing.
+    ///
+    /// # Errors
+    /// As for [`Self::place`].
+    pub async fn preview(
+        &self,
+        request: &Request,
+        deadline: Instant,
+    ) -> Result<Answer, PlaceError> {
+        let id = DecisionId(Uuid::now_v7());
+        let previewed = timeout_at(deadline, async {
+            self.fleet.probed().await;
+            let key = lease_key(&self.fleet, request);
+            let known = self.known(key.as_ref()).await?;
+            let snapshot = self.fleet.snapshot();
+            Ok(Answer {
+                id,
+                decision: decide(&snapshot, request, &known.record, self.clock.now()),
+                directory: Arc::clone(&snapshot.directory),
+                hold: None,
+            })
+        });
+        previewed.await.map_err(|_| PlaceError::TimedOut)?
+    }
+
+    async fn known(&self, key: Option<&LeaseKey>) -> Result<Versioned, StoreError> {
+        match key {
+            Some(key) => self.leases.store.read(key).await,
+            None => Ok(Versioned::default()),
+        }
+    }
+
     /// One round; `None`: somebody wrote in between, decide again.
     async fn attempt(
         &self,
+        id: DecisionId,
         request: &Request,
         tunnel: &TunnelId,
-    ) -> Result<Option<(Decision, Option<Hold>)>, StoreError> {
+    ) -> Result<Option<Answer>, StoreError> {
         let key = lease_key(&self.fleet, request);
-        let known = match &key {
-            Some(key) => self.leases.store.read(key).await?,
-            None => Versioned::default(),
-        };
+        let known = self.known(key.as_ref()).await?;
         let now = self.clock.now();
-        let (decision, seat) = self.fleet.seat(tunnel, |snapshot| {
+        let mut directory = None;
+        let (decision, seat) = self.fleet.seat(tunnel, now, |snapshot| {
+            directory = Some(Arc::clone(&snapshot.directory));
             decide(snapshot, request, &known.record, now)
         });
         if decision.key != key {
             // The configuration changed in between: another record rules.
             return Ok(None);
         }
+        let mut answer = Answer {
+            id,
+            directory: directory.unwrap_or_default(),
+            decision,
+            hold: None,
+        };
+        let decision = &answer.decision;
         let (Some(seat), Some(farm), Outcome::Placed(placement)) =
             (seat, &decision.farm, &decision.outcome)
         else {
-            return Ok(Some((decision, None)));
+            return Ok(Some(answer));
         };
         // Made before the claim: cancelled while the claim is being written,
         // it still gives back what may have been written.
+        let claimant = key.zip(decision.user.clone());
+        let lease = claimant.map(|(key, user)| {
+            let doubtful = decision.trust == Trust::Doubtful;
+            self.keeper.held(key, tunnel.clone(), user, doubtful)
+        });
         let hold = Hold {
             seat,
-            lease: key.map(|key| self.keeper.held(key, tunnel.clone())),
+            lease,
             clock: self.clock,
         };
         if let Some(held) = &hold.lease {
             let mut record = known.record;
-            if !record.claim(farm, &placement.host, tunnel, now) {
+            if !record.claim(farm, &placement.host, tunnel, decision.trust, now) {
                 // Between reading and deciding the moment moved on: again.
                 return Ok(None);
             }
@@ -168,7 +222,13 @@ impl Broker {
                 Replaced::Conflict => return Ok(None),
             }
         }
-        Ok(Some((decision, Some(hold))))
+        answer.hold = Some(hold);
+        Ok(Some(answer))
+    }
+
+    /// Whether decisions are to be acted on.
+    pub fn conduct(&self) -> Conduct {
+        self.fleet.snapshot().directory.rules().conduct
     }
 
     /// Whether a placement may still be acted on: checked last, right before
@@ -184,9 +244,12 @@ impl Broker {
 
 fn lease_key(fleet: &Fleet, request: &Request) -> Option<LeaseKey> {
     let snapshot = fleet.snapshot();
-    let aim = Aim::take(&snapshot.directory, request);
+    let aim = Aim::take(&snapshot, request);
     aim.ok().and_then(|aim| aim.key)
 }
+
+/// How long a placement waits for room before it looks again by itself.
+const PENDING_PAUSE: Duration = Duration::from_millis(250);
 
 impl Leases {
     async fn write(

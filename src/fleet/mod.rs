@@ -29,6 +29,8 @@ pub struct Fleet {
     published: ArcSwap<Snapshot>,
     /// Hosts not probed yet.
     unknown: watch::Sender<usize>,
+    /// The generation published last.
+    generation: watch::Sender<u64>,
 }
 
 #[derive(Debug)]
@@ -56,6 +58,7 @@ impl Fleet {
             generation: 1,
             directory,
             hosts,
+            people: Arc::default(),
         };
         Arc::new(Self {
             published: ArcSwap::from_pointee(snapshot.clone()),
@@ -64,6 +67,7 @@ impl Fleet {
                 lingering: HashMap::new(),
             }),
             unknown,
+            generation: watch::channel(1).0,
         })
     }
 
@@ -80,18 +84,26 @@ impl Fleet {
         let _ = unknown.wait_for(|&count| count == 0).await;
     }
 
+    /// Returns once a newer picture than this generation is published.
+    pub async fn newer_than(&self, generation: u64) {
+        let mut published = self.generation.subscribe();
+        // The sender lives in `self`, so the wait cannot fail.
+        let _ = published.wait_for(|&latest| latest > generation).await;
+    }
+
     /// Makes a decision on the picture as it stands and, where it places
     /// somebody, takes the seat in the same step: the next decision counts it.
     pub fn seat(
         self: &Arc<Self>,
         tunnel: &TunnelId,
+        now: Timestamp,
         decide: impl FnOnce(&Snapshot) -> Decision,
     ) -> (Decision, Option<Seat>) {
-        self.change(|state| {
+        self.change_if(|state| {
             let decision = decide(&state.snapshot);
             let (Outcome::Placed(placement), Some(farm)) = (&decision.outcome, &decision.farm)
             else {
-                return (decision, None);
+                return (false, (decision, None));
             };
             let host = placement.host.clone();
             let view = TunnelView {
@@ -99,6 +111,7 @@ impl Fleet {
                 key: decision.key.clone(),
                 user: decision.user.clone(),
                 farm: farm.clone(),
+                since: now,
                 stood: None,
             };
             state.host(&host, |known| known.tunnels.push(view));
@@ -107,7 +120,7 @@ impl Fleet {
                 tunnel: tunnel.clone(),
                 host,
             };
-            (decision, Some(seat))
+            (true, (decision, Some(seat)))
         })
     }
 
@@ -119,6 +132,9 @@ impl Fleet {
                 state.host(&host, |view| {
                     view.lingering.remove(key);
                 });
+            }
+            if let Some(user) = record.user() {
+                Arc::make_mut(&mut state.snapshot.people).remember(user);
             }
             let mut hosts = Vec::new();
             for lease in record.views(now) {
@@ -178,7 +194,15 @@ impl Fleet {
             (Probe::Unknown, true) => (Probe::Answering { since: now }, Duration::ZERO),
             (Probe::Unknown, false) => (Probe::Failing { since: now }, Duration::ZERO),
         };
-        self.change(|state| state.host(host, |view| view.probe = probe));
+        let returned = answers && matches!(before, Probe::Failing { .. });
+        self.change(|state| {
+            state.host(host, |view| {
+                view.probe = probe;
+                if returned {
+                    view.usable_since = Some(now);
+                }
+            });
+        });
         let hosts = &self.snapshot().hosts;
         let unknown = hosts.values().filter(|view| view.probe == Probe::Unknown);
         self.unknown.send_replace(unknown.count());
@@ -187,12 +211,21 @@ impl Fleet {
 
     /// Changes the picture and publishes it as the next generation.
     fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        self.change_if(|state| (true, change(state)))
+    }
+
+    /// The same where `change` says that it changed something.
+    fn change_if<T>(&self, change: impl FnOnce(&mut State) -> (bool, T)) -> T {
         // A panic while the lock was held left a picture between two changes of
         // one host at worst: better served on than refused for ever.
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let result = change(&mut state);
+        let (changed, result) = change(&mut state);
+        if !changed {
+            return result;
+        }
         state.snapshot.generation += 1;
         self.published.store(Arc::new(state.snapshot.clone()));
+        self.generation.send_replace(state.snapshot.generation);
         result
     }
 }

@@ -5,16 +5,17 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::aim::Trust;
 use super::directory::ResourceKind;
 use super::identity::UserKey;
 use super::ids::{FarmId, HostId, ResourceId};
-use super::lease::LeaseKey;
+use super::lease_key::LeaseKey;
 use super::score::Score;
 use super::selector::SelectorError;
-use super::snapshot::{Reach, SessionState};
+use super::snapshot::{Occupancy, Reach, SessionState};
 
 /// A decision, able to explain itself.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Decision {
     /// Snapshot generation it was made on.
     pub generation: u64,
@@ -24,6 +25,8 @@ pub struct Decision {
     pub farm: Option<FarmId>,
     /// Who asked; `None` where Guacamole will prompt.
     pub user: Option<UserKey>,
+    /// Whether the user's name is to be believed.
+    pub trust: Trust,
     /// The lease it stands on; `None` without a user.
     pub key: Option<LeaseKey>,
     /// What came out.
@@ -34,7 +37,8 @@ pub struct Decision {
 }
 
 /// What came out of a decision.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Outcome {
     /// The user goes to this host.
     Placed(Placement),
@@ -45,7 +49,7 @@ pub enum Outcome {
 }
 
 /// The chosen host, copied from the configuration the decision saw.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placement {
     /// Which host.
     pub host: HostId,
@@ -74,7 +78,8 @@ pub enum Reason {
 }
 
 /// Why the user goes nowhere.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Refusal {
     /// The selector cannot be read.
     BadSelector(SelectorError),
@@ -99,6 +104,15 @@ pub enum Refusal {
     /// A tunnel of this user is open on a host that is in maintenance or has
     /// left the farm.
     HeldElsewhere(HostId),
+    /// The connection names no resource, and such ones are not let through.
+    Unmatched,
+    /// The Guacamole login and the RDP user are two persons.
+    LoginMismatch,
+    /// The user has as many tunnels open as one may have.
+    TooManyTunnels,
+    /// Every host that could take the user has its fill of logons under way.
+    /// Passes by itself: whoever asked waits and asks again.
+    LogonsPending(FarmId),
     /// Hosts can be reached, but none may take a new session now.
     Busy(FarmId),
     /// No host of the farm can be reached.
@@ -106,7 +120,7 @@ pub enum Refusal {
 }
 
 /// What one host of the farm had to say.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Candidate {
     /// Which host.
     pub host: HostId,
@@ -114,6 +128,8 @@ pub struct Candidate {
     pub score: Score,
     /// Whether new sessions could reach it at all.
     pub reach: Reach,
+    /// How full it is.
+    pub occupancy: Occupancy,
     /// Why it may not take a new session; `None`: it may.
     pub exclusion: Option<Exclusion>,
 }
@@ -138,6 +154,10 @@ pub enum Exclusion {
     Unhealthy,
     /// Its agent says that it does not publish the RemoteApp.
     RemoteAppMissing,
+    /// It has as many users as it may have.
+    Full,
+    /// It has its fill of logons under way.
+    LogonsPending,
 }
 
 impl fmt::Display for Reason {
@@ -176,6 +196,14 @@ impl fmt::Display for Refusal {
                 f,
                 "the user has a tunnel open on host {id}, which may not be used now"
             ),
+            Self::Unmatched => f.write_str("the connection names no resource"),
+            Self::LoginMismatch => {
+                f.write_str("the Guacamole login and the RDP user name are two persons")
+            }
+            Self::TooManyTunnels => f.write_str("the user has too many connections open"),
+            Self::LogonsPending(id) => {
+                write!(f, "every host of farm {id} has its fill of logons under way")
+            }
             Self::Busy(id) => write!(f, "no host of farm {id} takes new sessions now"),
             Self::Unreachable(id) => write!(f, "no host of farm {id} can be reached"),
         }
@@ -193,6 +221,8 @@ impl fmt::Display for Exclusion {
             Self::NoListener => "RDP listener down",
             Self::Unhealthy => "health below minimum",
             Self::RemoteAppMissing => "RemoteApp missing",
+            Self::Full => "full",
+            Self::LogonsPending => "logons under way",
         })
     }
 }

@@ -126,7 +126,8 @@ pub struct Resource {
 }
 
 /// What a resource publishes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum ResourceKind {
     /// A whole desktop.
     Desktop,
@@ -137,7 +138,7 @@ pub enum ResourceKind {
 }
 
 /// A RemoteApp as guacd is told of it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RemoteApp {
     /// Alias with exactly one leading `||`.
     // INVARIANT: starts with `||` and a third character that is not `|`.
@@ -157,6 +158,8 @@ pub struct Directory {
     resources: BTreeMap<ResourceId, Resource>,
     // INVARIANT: derived from `hosts` and `farms`; every id in it is a host here.
     members: BTreeMap<FarmId, BTreeSet<HostId>>,
+    // INVARIANT: derived; one entry a host.
+    caps: BTreeMap<HostId, Caps>,
 }
 
 impl Directory {
@@ -178,13 +181,17 @@ impl Directory {
                 (farm.id.clone(), of_farm.map(|h| h.id.clone()).collect())
             })
             .collect();
-        Self {
+        let mut directory = Self {
             rules,
             hosts,
             farms,
             resources,
             members,
-        }
+            caps: BTreeMap::new(),
+        };
+        let caps = |host: &Host| (host.id.clone(), directory.work_out_caps(host));
+        directory.caps = directory.hosts.values().map(caps).collect();
+        directory
     }
 
     /// Rules for the whole broker.
@@ -227,10 +234,15 @@ impl Directory {
         self.members.get(farm).into_iter().flatten()
     }
 
-    /// What bounds a host: its own word, then that of the farm that rules it,
-    /// then the global rules. Of several farms the first of its own `farm_ids`
-    /// rules, then the first in id order.
-    pub fn caps(&self, host: &Host) -> Caps {
+    /// What bounds a host; `None` for one that is not here.
+    pub fn caps(&self, host: &HostId) -> Option<Caps> {
+        self.caps.get(host).copied()
+    }
+
+    /// The host's own word, then that of the farm that rules it, then the
+    /// global rules. Of several farms the first of its own `farm_ids` rules,
+    /// then the first in id order.
+    fn work_out_caps(&self, host: &Host) -> Caps {
         let own = host.farm_ids.iter().filter_map(|id| self.farms.get(id));
         let others = self.farms.values().filter(|farm| self.is_member(&farm.id, &host.id));
         let ruling = own.chain(others).next();

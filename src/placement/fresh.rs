@@ -4,10 +4,10 @@
 use super::aim::Aim;
 use super::decision::{Candidate, Exclusion, Refusal};
 use super::directory::Mode;
-use super::rules::Rules;
 use super::ids::HostId;
+use super::rules::{Caps, Rules};
 use super::score::{Means, Score, tie_hash};
-use super::snapshot::{HostView, Reach, Snapshot};
+use super::snapshot::{HostView, Occupancy, Reach, Snapshot};
 use super::time::Timestamp;
 
 /// Every host of the farm with its score and what keeps it out, in id order.
@@ -22,16 +22,31 @@ pub(super) fn candidates(snapshot: &Snapshot, aim: &Aim<'_>, now: Timestamp) -> 
     let means = Means::of(hosts.iter().map(|(_, view)| *view));
     hosts
         .into_iter()
-        .map(|(id, view)| {
+        .filter_map(|(id, view)| {
+            let caps = snapshot.directory.caps(id)?;
             let reach = view.reach(rules.offline_after, now);
-            Candidate {
+            let occupancy = view.occupancy(caps, now);
+            let kept_out = exclusion(view, reach, aim, rules);
+            Some(Candidate {
                 host: id.clone(),
                 score: Score::of(view, means, &weights, now),
                 reach,
-                exclusion: exclusion(view, reach, aim, rules),
-            }
+                occupancy,
+                exclusion: kept_out.or_else(|| over(occupancy, caps)),
+            })
         })
         .collect()
+}
+
+/// Full hosts come last of all rules: that one passes by itself.
+fn over(occupancy: Occupancy, caps: Caps) -> Option<Exclusion> {
+    if caps.max_sessions.is_some_and(|most| occupancy.users >= most) {
+        Some(Exclusion::Full)
+    } else if occupancy.pending >= occupancy.pending_cap {
+        Some(Exclusion::LogonsPending)
+    } else {
+        None
+    }
 }
 
 /// The first rule that keeps the host out of a new session.
@@ -65,16 +80,21 @@ fn exclusion(view: &HostView, reach: Reach, aim: &Aim<'_>, rules: &Rules) -> Opt
 }
 
 /// The eligible host with the highest score; ties go to fewer sessions, then
-/// to a stable hash of user and host.
+/// to the host the user was on last, then to a stable hash of user and host.
 ///
 /// # Errors
 /// Why nobody can be placed.
-pub(super) fn best(aim: &Aim<'_>, candidates: &[Candidate]) -> Result<HostId, Refusal> {
+pub(super) fn best(
+    aim: &Aim<'_>,
+    candidates: &[Candidate],
+    last: Option<&HostId>,
+) -> Result<HostId, Refusal> {
     let eligible = candidates.iter().filter(|c| c.exclusion.is_none());
     let best = eligible.max_by(|a, b| {
         let hash = |c: &Candidate| tie_hash(aim.user.as_ref(), &c.host);
         (a.score.total.total_cmp(&b.score.total))
             .then_with(|| b.score.sessions().cmp(&a.score.sessions()))
+            .then_with(|| (Some(&a.host) == last).cmp(&(Some(&b.host) == last)))
             .then_with(|| hash(a).cmp(&hash(b)))
     });
     best.map(|candidate| candidate.host.clone())
@@ -91,6 +111,10 @@ fn refusal(aim: &Aim<'_>, candidates: &[Candidate]) -> Refusal {
     }
     let reachable =
         |c: &Candidate| c.reach == Reach::Online && c.exclusion != Some(Exclusion::NoListener);
+    let waiting = |c: &Candidate| c.exclusion == Some(Exclusion::LogonsPending);
+    if candidates.iter().any(waiting) {
+        return Refusal::LogonsPending(farm);
+    }
     let out_of_service =
         |c: &Candidate| matches!(c.exclusion, Some(Exclusion::Drain | Exclusion::Maintenance));
     if candidates.iter().any(reachable) || candidates.iter().all(out_of_service) {

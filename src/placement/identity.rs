@@ -3,12 +3,13 @@
 //! Read by every decision and by whoever matches a reported session to a user.
 //! The text on the wire is never changed by anything here.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use unicode_normalization::UnicodeNormalization;
 
-use super::rules::IdentitySource;
+use super::rules::{IdentitySource, Rules};
 
 /// What a connection says about its user, as it arrived.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -54,6 +55,23 @@ impl UserKey {
         self
     }
 
+    /// The same person, a DNS domain or UPN suffix replaced by the domain it
+    /// stands for. Both columns of `domains` are folded.
+    #[must_use]
+    pub fn translated(mut self, domains: &BTreeMap<String, String>) -> Self {
+        if let Some(domain) = self.domain.as_ref().and_then(|domain| domains.get(domain)) {
+            self.domain = Some(domain.clone());
+        }
+        self
+    }
+
+    /// Whether both could be one person: the same user part, and no two
+    /// domains that differ.
+    fn agrees_with(&self, other: &Self) -> bool {
+        let domains = self.domain.as_ref().zip(other.domain.as_ref());
+        self.user == other.user && domains.is_none_or(|(a, b)| a == b)
+    }
+
     /// The folded domain, where one is known.
     pub fn domain(&self) -> Option<&str> {
         self.domain.as_deref()
@@ -86,17 +104,73 @@ impl fmt::Debug for UserKey {
     }
 }
 
+/// The qualified names seen so far, to know a bare name by.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct People {
+    /// User part to the domains it was seen with.
+    // INVARIANT: no list is empty or names a domain twice.
+    domains: BTreeMap<String, Vec<String>>,
+}
+
+impl People {
+    /// Remembers a qualified name; a bare one teaches nothing.
+    pub fn remember(&mut self, user: &UserKey) {
+        if let Some(domain) = &user.domain {
+            let known = self.domains.entry(user.user.clone()).or_default();
+            if !known.contains(domain) {
+                known.push(domain.clone());
+            }
+        }
+    }
+
+    /// The domains a user part was seen with.
+    fn domains(&self, user: &str) -> &[String] {
+        self.domains.get(user).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// Who a connection's user turned out to be.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Who {
+    /// The user; `None` where Guacamole will prompt.
+    pub user: Option<UserKey>,
+    /// The Guacamole login and the RDP user are not one person: somebody may
+    /// only say to be this user until the logon is seen.
+    pub doubtful: bool,
+    /// A bare name that several qualified ones share, so it stays its own key.
+    pub ambiguous: bool,
+}
+
 impl Claims {
-    /// The user by the first source in `order` that names one; `None` where
-    /// Guacamole will prompt.
-    pub fn user(&self, order: &[IdentitySource], default_domain: Option<&str>) -> Option<UserKey> {
-        order
-            .iter()
-            .find_map(|source| match source {
-                IdentitySource::Username => UserKey::new(&self.username, &self.domain),
-                IdentitySource::Name => UserKey::new(&self.name, ""),
-            })
-            .map(|user| user.qualified_by(default_domain))
+    /// The user by the first source in the rules' order that names one. A bare
+    /// name takes `default_domain`, else the one domain it is known with.
+    pub fn who(&self, rules: &Rules, default_domain: Option<&str>, people: &People) -> Who {
+        let named = |user: &str, domain: &str| {
+            UserKey::new(user, domain).map(|key| key.translated(&rules.domains))
+        };
+        let username = named(&self.username, &self.domain);
+        let name = named(&self.name, "");
+        let doubtful = match (&username, &name) {
+            (Some(username), Some(name)) => !username.agrees_with(name),
+            _ => false,
+        };
+        let user = rules.identity_order.iter().find_map(|source| match source {
+            IdentitySource::Username => username.clone(),
+            IdentitySource::Name => name.clone(),
+        });
+        let Some(user) = user.map(|user| user.qualified_by(default_domain)) else {
+            return Who::default();
+        };
+        let bare = user.domain().is_none();
+        let (only, ambiguous) = match people.domains(&user.user) {
+            [domain] if bare => (Some(domain), false),
+            several => (None, bare && several.len() > 1),
+        };
+        Who {
+            user: Some(user.qualified_by(only.map(String::as_str))),
+            doubtful,
+            ambiguous,
+        }
     }
 }
 
@@ -121,7 +195,7 @@ fn split(text: &str) -> (&str, Option<&str>) {
 
 /// NFC of the full case folding of the canonical decomposition: folding first
 /// would miss letters whose accents are written apart.
-fn fold(text: &str) -> String {
+pub fn fold(text: &str) -> String {
     if text.is_ascii() {
         return text.to_ascii_lowercase();
     }
@@ -191,6 +265,11 @@ mod tests {
         assert_eq!(key("other\\ann").as_deref(), Some("other\\ann"));
     }
 
+    fn who(claims: &Claims, rules: &Rules) -> Option<String> {
+        let who = claims.who(rules, None, &People::default());
+        who.user.map(|key| key.to_string())
+    }
+
     #[test]
     fn the_rdp_username_comes_before_the_login_and_the_order_may_be_turned() {
         let claims = Claims {
@@ -198,25 +277,16 @@ mod tests {
             domain: "corp".into(),
             name: "guac-ann".into(),
         };
-        let by = |order: &[IdentitySource]| claims.user(order, None).map(|k| k.to_string());
-        assert_eq!(
-            by(&[IdentitySource::Username, IdentitySource::Name]).as_deref(),
-            Some("corp\\ann")
-        );
-        assert_eq!(
-            by(&[IdentitySource::Name, IdentitySource::Username]).as_deref(),
-            Some("guac-ann")
-        );
+        let mut rules = Rules::default();
+        assert_eq!(who(&claims, &rules).as_deref(), Some("corp\\ann"));
+        rules.identity_order.reverse();
+        assert_eq!(who(&claims, &rules).as_deref(), Some("guac-ann"));
         let prompt = Claims {
             username: String::new(),
             ..claims
         };
-        let order = [IdentitySource::Username, IdentitySource::Name];
-        assert_eq!(
-            prompt.user(&order, None).map(|k| k.to_string()).as_deref(),
-            Some("guac-ann")
-        );
-        assert_eq!(Claims::default().user(&order, None), None);
+        assert_eq!(who(&prompt, &Rules::default()).as_deref(), Some("guac-ann"));
+        assert_eq!(who(&Claims::default(), &rules), None);
     }
 
     #[test]

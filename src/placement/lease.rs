@@ -9,13 +9,13 @@
 //! back only what it brought, so an older lease is found as it was.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::aim::Trust;
 use super::identity::UserKey;
-use super::ids::{FarmId, HostId, ResourceId, TunnelId};
+use super::ids::{FarmId, HostId, TunnelId};
 use super::time::Timestamp;
 
 /// How long a claim lives unless its tunnel renews it: all that a killed
@@ -25,78 +25,28 @@ pub const CLAIM: Duration = Duration::from_secs(45);
 /// How often an open tunnel renews its claim.
 pub const RENEWAL: Duration = Duration::from_secs(15);
 
-/// Whose leases a record holds: the user, or user, farm and resource. As text
-/// it is unambiguous whatever the names contain.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct LeaseKey(String);
+/// How long it is remembered who was last where.
+pub const HISTORY: Duration = Duration::from_secs(30 * 24 * 3600);
 
-impl LeaseKey {
-    /// One key a user: `single_session_per_user = true`.
-    pub fn of_user(user: &UserKey) -> Self {
-        let mut text = String::new();
-        push_user(&mut text, user);
-        Self(text)
-    }
-
-    /// One key a user, farm and resource: `single_session_per_user = false`.
-    pub fn of_resource(user: &UserKey, farm: &FarmId, resource: Option<&ResourceId>) -> Self {
-        let mut text = String::new();
-        push_user(&mut text, user);
-        text.push('|');
-        push_escaped(&mut text, farm.as_str());
-        text.push('|');
-        push_escaped(&mut text, resource.map_or("", ResourceId::as_str));
-        Self(text)
-    }
-
-    /// The key as stored and shown.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
-    /// A key read back from a store, as [`Self::as_str`] gave it.
-    pub fn from_stored(text: String) -> Self {
-        Self(text)
-    }
-}
-
-fn push_user(text: &mut String, user: &UserKey) {
-    if let Some(domain) = user.domain() {
-        push_escaped(text, domain);
-        text.push('\\');
-    }
-    push_escaped(text, user.user());
-}
-
-/// Percent-escapes what separates parts, so that no name can pose as two.
-fn push_escaped(text: &mut String, part: &str) {
-    for c in part.chars() {
-        match c {
-            '%' => text.push_str("%25"),
-            '|' => text.push_str("%7c"),
-            '\\' => text.push_str("%5c"),
-            c => text.push(c),
-        }
-    }
-}
-
-impl fmt::Display for LeaseKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl fmt::Debug for LeaseKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-/// A lease key's leases, one a farm.
+/// A lease key's leases, one a farm, and where its user was last.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct LeaseRecord {
     leases: BTreeMap<FarmId, Lease>,
+    /// No claim: it breaks ties, and tells who is known.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    history: BTreeMap<FarmId, Past>,
+    /// Whose record this is, once a tunnel of theirs stood.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    user: Option<UserKey>,
+}
+
+/// Where a user was last.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Past {
+    /// On which host.
+    pub host: HostId,
+    /// When they were last seen there.
+    pub at: Timestamp,
 }
 
 /// One farm's lease.
@@ -132,6 +82,10 @@ pub struct Holder {
     pub stood: bool,
     /// When its hold expires unless renewed.
     pub until: Timestamp,
+    /// It only says to be this user's: it may use the lease, and leaves it as
+    /// it was.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub doubtful: bool,
 }
 
 /// What a lease is worth at a moment.
@@ -183,7 +137,23 @@ impl Lease {
 impl LeaseRecord {
     /// Whether nothing is left to store.
     pub fn is_empty(&self) -> bool {
-        self.leases.is_empty()
+        self.leases.is_empty() && self.history.is_empty()
+    }
+
+    /// Whose record this is, once a tunnel of theirs stood.
+    pub fn user(&self) -> Option<&UserKey> {
+        self.user.as_ref()
+    }
+
+    /// Where the user was last in a farm, for 30 days.
+    pub fn last(&self, farm: &FarmId) -> Option<&Past> {
+        self.history.get(farm)
+    }
+
+    /// How many tunnels rely on leases here.
+    pub fn tunnels(&self, now: Timestamp) -> usize {
+        let holders = self.leases.values().flat_map(|lease| &lease.holders);
+        holders.filter(|holder| holder.until > now).count()
     }
 
     /// The farms' unexpired leases, in farm order.
@@ -225,26 +195,33 @@ impl LeaseRecord {
 
     /// A tunnel claims `host` in `farm` for [`CLAIM`]. False, and no claim,
     /// where another tunnel holds the farm's lease on another host: one user
-    /// never has two.
+    /// never has two. A doubtful tunnel moves no lease: on another host than
+    /// the lease's it goes without.
     #[must_use]
     pub fn claim(
         &mut self,
         farm: &FarmId,
         host: &HostId,
         tunnel: &TunnelId,
+        trust: Trust,
         now: Timestamp,
     ) -> bool {
         self.expire(now);
+        let doubtful = trust == Trust::Doubtful;
         let held_elsewhere = |lease: &Lease| {
             &lease.host != host && lease.holders.iter().any(|h| &h.tunnel != tunnel)
         };
         if self.leases.get(farm).is_some_and(held_elsewhere) {
             return false;
         }
+        if doubtful && self.leases.get(farm).is_some_and(|l| &l.host != host) {
+            return true;
+        }
         let holder = Holder {
             tunnel: tunnel.clone(),
             stood: false,
             until: now + CLAIM,
+            doubtful,
         };
         match self.leases.get_mut(farm) {
             Some(lease) if &lease.host == host => {
@@ -273,8 +250,35 @@ impl LeaseRecord {
 
     /// The tunnel's RDP connection stood, or still stands: its hold now lasts
     /// `lease` unless renewed. False where the tunnel holds nothing here.
-    pub fn stood(&mut self, tunnel: &TunnelId, lease: Duration, now: Timestamp) -> bool {
-        self.renew_as(tunnel, true, now + lease)
+    pub fn stood(
+        &mut self,
+        tunnel: &TunnelId,
+        user: &UserKey,
+        lease: Duration,
+        now: Timestamp,
+    ) -> bool {
+        let holds = self.renew_as(tunnel, true, now + lease);
+        self.remember(tunnel, user, now);
+        holds
+    }
+
+    /// The tunnel's logon is believed: it is this user's.
+    pub fn confirm(&mut self, tunnel: &TunnelId) {
+        let holders = self.leases.values_mut().flat_map(|l| &mut l.holders);
+        for holder in holders.filter(|holder| &holder.tunnel == tunnel) {
+            holder.doubtful = false;
+        }
+    }
+
+    /// Notes where a believed tunnel has its user.
+    fn remember(&mut self, tunnel: &TunnelId, user: &UserKey, now: Timestamp) {
+        let holds = |l: &Lease| l.holders.iter().any(|h| &h.tunnel == tunnel && !h.doubtful);
+        let held = self.leases.iter().find(|(_, lease)| holds(lease));
+        if let Some((farm, lease)) = held {
+            let host = lease.host.clone();
+            self.history.insert(farm.clone(), Past { host, at: now });
+            self.user = Some(user.clone());
+        }
     }
 
     /// A pending tunnel is still there: its claim starts anew. False where the
@@ -291,7 +295,7 @@ impl LeaseRecord {
                     holder.until = until;
                 }
                 holder.stood |= stood;
-                if holder.stood {
+                if holder.stood && !holder.doubtful {
                     lease.replaced = None;
                 }
                 return true;
@@ -306,7 +310,8 @@ impl LeaseRecord {
         for entry in self.leases.values_mut() {
             if let Some(at) = entry.holders.iter().position(|h| &h.tunnel == tunnel) {
                 let holder = entry.holders.swap_remove(at);
-                entry.put_down(holder.stood.then_some(now + lease));
+                let lingers = holder.stood && !holder.doubtful;
+                entry.put_down(lingers.then_some(now + lease));
             }
         }
         self.expire(now);
@@ -319,7 +324,7 @@ impl LeaseRecord {
             let until = entry
                 .holders
                 .iter()
-                .filter(|h| h.stood)
+                .filter(|h| h.stood && !h.doubtful)
                 .map(|h| h.until)
                 .max();
             entry.holders.clear();
@@ -336,6 +341,7 @@ impl LeaseRecord {
             lease.lingers_until = lease.lingers_until.filter(|&until| until > now);
             lease.state(now).is_some()
         });
+        self.history.retain(|_, past| past.at + HISTORY > now);
     }
 }
 

@@ -11,6 +11,7 @@ mod fresh;
 mod identity;
 mod ids;
 mod lease;
+mod lease_key;
 mod resource;
 mod returning;
 mod rules;
@@ -22,22 +23,24 @@ mod time;
 #[cfg(test)]
 mod tests;
 
-pub use aim::{Aim, Astray, Request};
+pub use aim::{Aim, Astray, Request, Trust};
 pub use decision::{Candidate, Decision, Exclusion, Outcome, Placement, Reason, Refusal};
 pub use directory::{
     Directory, Farm, FarmOverrides, Host, Mode, ParameterValues, RemoteApp, Resource, ResourceKind,
 };
-pub use identity::{Claims, UserKey};
+pub use identity::{Claims, People, UserKey, Who, fold};
 pub use ids::{FarmId, HostId, ResourceId, TunnelId, derive_id};
 pub use lease::{
-    CLAIM, Holder, Lease, LeaseKey, LeaseRecord, LeaseState, LeaseView, Lingering, RENEWAL,
+    CLAIM, HISTORY, Holder, Lease, LeaseRecord, LeaseState, LeaseView, Lingering, Past, RENEWAL,
 };
-pub use resource::Carriers;
+pub use lease_key::LeaseKey;
+pub use resource::{Carried, Carriers};
 pub use rules::{Caps, Conduct, IdentitySource, Rules, Unmatched, Weights};
 pub use score::{Figure, Score};
 pub use selector::{Selector, SelectorError};
 pub use snapshot::{
-    HostView, Load, Probe, Reach, Report, Session, SessionState, Snapshot, TunnelView, UNSEEN,
+    HostView, Load, Occupancy, Probe, Reach, Report, Session, SessionState, Snapshot, TunnelView,
+    UNSEEN,
 };
 pub use time::Timestamp;
 
@@ -54,27 +57,40 @@ pub fn decide(
     leases: &LeaseRecord,
     now: Timestamp,
 ) -> Decision {
-    let aim = match Aim::take(&snapshot.directory, request) {
+    let aim = match Aim::take(snapshot, request) {
         Ok(aim) => aim,
         Err(astray) => return lost(snapshot, astray),
     };
     let mut decision = Decision {
         generation: snapshot.generation,
-        resource: Some(aim.resource.id.clone()),
+        resource: aim.resource.map(|r| r.id.clone()),
         farm: Some(aim.farm.id.clone()),
         user: aim.user.clone(),
+        trust: aim.trust,
         key: aim.key.clone(),
         outcome: Outcome::Unmatched,
         candidates: Vec::new(),
     };
+    let most = snapshot.directory.rules().max_tunnels_per_user;
+    if most.is_some_and(|most| leases.tunnels(now) >= most as usize) {
+        decision.outcome = Outcome::Refused(Refusal::TooManyTunnels);
+        return decision;
+    }
     let chosen = match returning::held(snapshot, &aim, leases, now) {
         Held::On(host) => Ok((host, Reason::Tunnel)),
         Held::Barred(host) => Err(Refusal::HeldElsewhere(host)),
         Held::Nowhere => {
             decision.candidates = fresh::candidates(snapshot, &aim, now);
             match returning::returning(snapshot, &aim, leases, now) {
-                Some(chosen) => Ok(chosen),
-                None => fresh::best(&aim, &decision.candidates).map(|host| (host, Reason::Score)),
+                Some((host, reason)) if returning::has_room(snapshot, &host, now) => {
+                    Ok((host, reason))
+                }
+                Some(_) => Err(Refusal::LogonsPending(aim.farm.id.clone())),
+                None => {
+                    let last = leases.last(&aim.farm.id).map(|past| &past.host);
+                    let best = fresh::best(&aim, &decision.candidates, last);
+                    best.map(|host| (host, Reason::Score))
+                }
             }
         }
     };
@@ -94,7 +110,7 @@ fn placed(directory: &Directory, aim: &Aim<'_>, host: &HostId, reason: Reason) -
             host: configured.id.clone(),
             address: configured.address.clone(),
             port: configured.port,
-            kind: aim.resource.kind.clone(),
+            kind: aim.kind().clone(),
             reason,
         }),
         None => Outcome::Refused(Refusal::HeldElsewhere(host.clone())),
@@ -107,6 +123,7 @@ fn lost(snapshot: &Snapshot, astray: Astray<'_>) -> Decision {
         resource: astray.resource.map(|r| r.id.clone()),
         farm: astray.farm.map(|f| f.id.clone()),
         user: None,
+        trust: Trust::default(),
         key: None,
         outcome: astray.refusal.map_or(Outcome::Unmatched, Outcome::Refused),
         candidates: Vec::new(),

@@ -5,8 +5,12 @@
 
 use super::decision::Refusal;
 use super::directory::{Directory, Resource, ResourceKind};
+use super::identity::fold;
 use super::ids::{FarmId, ResourceId};
-use super::selector::Selector;
+use super::selector::{Selector, SelectorError};
+
+/// A hostname that stands for whatever host is chosen.
+const ANY_HOST: &str = "${SESSIONGUARD_HOST}";
 
 /// What in a connection may name its resource.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -21,23 +25,49 @@ pub struct Carriers {
     pub farm: Option<FarmId>,
     /// The hostname the connection was given; empty where a selector stood there.
     pub hostname: String,
+    /// The hostname is the literal token for "the chosen host".
+    pub any_host: bool,
     /// The RemoteApp the connection was given; may be empty.
     pub remote_app: String,
+    /// The `load-balance-info` the connection was given; may be empty.
+    pub load_balance_info: String,
+    /// Where the connection came from: its ids are unique there only.
+    pub source: Option<String>,
+}
+
+/// What a connection carries, as it arrived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Carried<'a> {
+    /// Its `hostname`.
+    pub hostname: &'a str,
+    /// Our own extra parameter.
+    pub extra: &'a str,
+    /// Its `remote-app`.
+    pub remote_app: &'a str,
+    /// Its `load-balance-info`.
+    pub load_balance_info: &'a str,
+    /// The source of the listener it came in by.
+    pub source: Option<&'a str>,
 }
 
 impl Carriers {
-    /// Reads what a connection's parameters carry: the selector or name in
-    /// `hostname`, the extra parameter's value, and `remote-app`.
+    /// Reads what a connection carries.
     ///
     /// # Errors
-    /// A selector that cannot be read, and two carriers that disagree.
-    pub fn read(hostname: &str, extra: &str, remote_app: &str) -> Result<Self, Refusal> {
+    /// A selector that cannot be read, a token left unfilled, and two carriers
+    /// that disagree.
+    pub fn read(carried: Carried<'_>) -> Result<Self, Refusal> {
+        let hostname = carried.hostname.trim();
         let mut carriers = Self {
-            remote_app: remote_app.trim().to_owned(),
+            any_host: hostname == ANY_HOST,
+            remote_app: carried.remote_app.trim().to_owned(),
+            load_balance_info: carried.load_balance_info.trim().to_owned(),
+            source: carried.source.map(str::to_owned),
             ..Self::default()
         };
         match Selector::parse(hostname) {
-            None => carriers.hostname = hostname.trim().to_owned(),
+            None if carriers.any_host => {}
+            None => carriers.hostname = hostname.to_owned(),
             Some(selector) => {
                 let selector = selector.map_err(Refusal::BadSelector)?;
                 carriers.resource = selector.resource.map(ResourceId::from);
@@ -46,7 +76,10 @@ impl Carriers {
                 carriers.farm = selector.farm.map(FarmId::from);
             }
         }
-        let extra = extra.trim();
+        let extra = carried.extra.trim();
+        if extra.contains("${") {
+            return Err(Refusal::BadSelector(SelectorError::UnfilledToken));
+        }
         if !extra.is_empty() {
             let extra = ResourceId::from(extra);
             if carriers
@@ -61,11 +94,14 @@ impl Carriers {
         Ok(carriers)
     }
 
+    /// Whether a carrier names a resource; it must then lead to one.
     fn is_explicit(&self) -> bool {
-        self.resource.is_some()
-            || self.connection_id.is_some()
-            || self.connection_name.is_some()
-            || self.farm.is_some()
+        self.resource.is_some() || self.connection_id.is_some() || self.connection_name.is_some()
+    }
+
+    /// Whether the connection asks for a host of a farm even without a resource.
+    pub(super) fn asks_for_any(&self) -> bool {
+        self.any_host || self.farm.is_some()
     }
 }
 
@@ -87,20 +123,27 @@ pub(super) fn resolve<'a>(
         };
     }
     let mut disabled = None;
-    let steps: [&dyn Fn(&Resource) -> bool; 4] = [
+    let steps: [&dyn Fn(&Resource) -> bool; 5] = [
         &|r| {
-            carriers.connection_id.is_some() && r.guacamole_connection_id == carriers.connection_id
+            let id = &carriers.connection_id;
+            id.is_some() && r.guacamole_connection_id == *id && of_source(r, carriers)
         },
         &|r| {
-            same_name(
-                r.guacamole_connection_name.as_deref(),
-                carriers.connection_name.as_deref(),
-            )
+            let name = carriers.connection_name.as_deref();
+            same_name(r.guacamole_connection_name.as_deref(), name) && of_source(r, carriers)
         },
         &|r| has_hostname(r, &carriers.hostname) && has_alias(r, &carriers.remote_app),
         &|r| {
-            let desktop = r.kind == ResourceKind::Desktop && carriers.remote_app.is_empty();
-            desktop && has_hostname(r, &carriers.hostname)
+            let info = &carriers.load_balance_info;
+            !info.is_empty() && r.load_balance_info.as_deref().map(str::trim) == Some(info)
+        },
+        &|r| {
+            let fits = match r.kind {
+                ResourceKind::Desktop => carriers.remote_app.is_empty(),
+                ResourceKind::AsConnected => true,
+                ResourceKind::RemoteApp(_) => false,
+            };
+            fits && has_hostname(r, &carriers.hostname)
         },
     ];
     for step in steps {
@@ -124,9 +167,14 @@ pub(super) fn resolve<'a>(
     }
 }
 
+/// A resource that names a source is found from there only.
+fn of_source(resource: &Resource, carriers: &Carriers) -> bool {
+    resource.source.is_none() || resource.source == carriers.source
+}
+
 fn same_name(configured: Option<&str>, carried: Option<&str>) -> bool {
     match (configured, carried) {
-        (Some(a), Some(b)) => caseless::canonical_caseless_match_str(a.trim(), b.trim()),
+        (Some(a), Some(b)) => fold(a.trim()) == fold(b.trim()),
         _ => false,
     }
 }
@@ -146,6 +194,6 @@ fn has_alias(resource: &Resource, remote_app: &str) -> bool {
         ResourceKind::RemoteApp(app) => {
             !remote_app.is_empty() && bare(&app.alias) == bare(remote_app)
         }
-        ResourceKind::Desktop => false,
+        ResourceKind::Desktop | ResourceKind::AsConnected => false,
     }
 }

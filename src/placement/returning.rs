@@ -4,9 +4,10 @@
 use super::aim::Aim;
 use super::decision::Reason;
 use super::directory::Mode;
-use super::rules::Rules;
 use super::ids::{FarmId, HostId};
-use super::lease::{LeaseKey, LeaseRecord};
+use super::lease::LeaseRecord;
+use super::lease_key::LeaseKey;
+use super::rules::Rules;
 use super::snapshot::{HostView, Snapshot};
 use super::time::Timestamp;
 
@@ -144,4 +145,14 @@ fn may_return<'a>(snapshot: &'a Snapshot, aim: &Aim<'_>, host: &HostId) -> Optio
 fn is_available(view: &HostView, rules: &Rules, now: Timestamp) -> bool {
     view.failing_for(now)
         .is_none_or(|span| span < rules.reconnect_failover)
+}
+
+/// Whether the host can take one more logon now: who comes back waits for the
+/// own host and is not sent elsewhere.
+pub(super) fn has_room(snapshot: &Snapshot, host: &HostId, now: Timestamp) -> bool {
+    let view = snapshot.hosts.get(host).zip(snapshot.directory.caps(host));
+    view.is_none_or(|(view, caps)| {
+        let occupancy = view.occupancy(caps, now);
+        occupancy.pending < occupancy.pending_cap
+    })
 }

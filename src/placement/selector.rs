@@ -3,6 +3,8 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 const PREFIX: &str = "sessionguard:";
 
 /// What a selector asks for; at least one part is there.
@@ -20,7 +22,8 @@ pub struct Selector {
 }
 
 /// Why a text that starts like a selector is none.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum SelectorError {
     /// Nothing after the prefix, or an empty part between two `;`.
     Empty,
@@ -30,6 +33,9 @@ pub enum SelectorError {
     NoValue,
     /// A key given twice.
     Repeated,
+    /// A token that Guacamole did not fill in: this release or login type does
+    /// not know it.
+    UnfilledToken,
 }
 
 impl Selector {
@@ -80,6 +86,9 @@ fn put(slot: &mut Option<String>, value: &str) -> Result<(), SelectorError> {
     if value.is_empty() {
         return Err(SelectorError::NoValue);
     }
+    if value.contains("${") {
+        return Err(SelectorError::UnfilledToken);
+    }
     if slot.is_some() {
         return Err(SelectorError::Repeated);
     }
@@ -94,6 +103,7 @@ impl fmt::Display for SelectorError {
             Self::UnknownKey => "selector knows resource=, id=, name= and farm= only",
             Self::NoValue => "selector has a key without a value",
             Self::Repeated => "selector gives a key twice",
+            Self::UnfilledToken => "Guacamole left a token unfilled (JDBC tokens need 1.6.0)",
         })
     }
 }
@@ -147,6 +157,8 @@ mod tests {
             ("sessionguard:resourc=sage", SelectorError::UnknownKey),
             ("sessionguard:resource=", SelectorError::NoValue),
             ("sessionguard:id=1;id=2", SelectorError::Repeated),
+            ("sessionguard:id=${JDBC_CONNECTION_ID}", SelectorError::UnfilledToken),
+            ("sessionguard:name=${X} a", SelectorError::UnfilledToken),
         ] {
             assert_eq!(Selector::parse(text), Some(Err(error)), "{text}");
         }

@@ -10,9 +10,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::directory::{Directory, Mode};
-use super::identity::UserKey;
+use super::identity::{People, UserKey};
 use super::ids::{FarmId, HostId, TunnelId};
-use super::lease::LeaseKey;
+use super::lease_key::LeaseKey;
+use super::rules::Caps;
 use super::time::Timestamp;
 
 /// How long a tunnel that stood may miss from its host's reports and still
@@ -28,6 +29,8 @@ pub struct Snapshot {
     pub directory: Arc<Directory>,
     /// What is known of each configured host.
     pub hosts: BTreeMap<HostId, Arc<HostView>>,
+    /// The qualified names seen so far.
+    pub people: Arc<People>,
 }
 
 /// What is known of one host.
@@ -43,6 +46,9 @@ pub struct HostView {
     pub tunnels: Vec<TunnelView>,
     /// Leases that linger here without a tunnel, with their ends.
     pub lingering: BTreeMap<LeaseKey, Timestamp>,
+    /// Since when it takes users again after it did not; `None` where it has
+    /// ever since we started.
+    pub usable_since: Option<Timestamp>,
 }
 
 /// What our own X.224 probe last said, and since when it says so.
@@ -74,6 +80,8 @@ pub struct TunnelView {
     pub user: Option<UserKey>,
     /// The farm it was placed in.
     pub farm: FarmId,
+    /// When its seat was taken.
+    pub since: Timestamp,
     /// When its RDP connection stood; `None` while pending.
     pub stood: Option<Timestamp>,
 }
@@ -132,6 +140,17 @@ pub enum Reach {
     Silent,
     /// Its probe fails.
     Dead,
+}
+
+/// How full a host is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Occupancy {
+    /// Users with a session, an open tunnel or a placement, each once.
+    pub users: u32,
+    /// Logons under way.
+    pub pending: u32,
+    /// Most logons that may be under way at this moment.
+    pub pending_cap: u32,
 }
 
 /// Sessions on a host as the score counts them.
@@ -215,13 +234,56 @@ impl HostView {
             }
         }
         if self.report.is_none() {
-            let lingering = self
-                .lingering
-                .values()
-                .filter(|&&until| until > now)
-                .count();
-            load.disconnected = u32::try_from(lingering).unwrap_or(u32::MAX);
+            let lingering = self.lingering.values().filter(|&&until| until > now);
+            load.disconnected = count(lingering.count());
         }
         load
     }
+
+    /// How full the host is, and how full it may be now.
+    pub fn occupancy(&self, caps: Caps, now: Timestamp) -> Occupancy {
+        let reported = self.report.as_ref().map_or(&[][..], |r| &r.sessions);
+        let mut users: BTreeSet<_> = reported.iter().map(|session| &session.user).collect();
+        let mut unnamed = 0;
+        let mut pending = 0;
+        for tunnel in &self.tunnels {
+            let shown = |user| reported.iter().any(|s| UserKey::matches_session(user, &s.user));
+            let seen = tunnel.user.as_ref().is_some_and(shown);
+            match &tunnel.user {
+                None => unnamed += 1,
+                Some(user) if !seen => {
+                    users.insert(user);
+                }
+                Some(_) => {}
+            }
+            let done = seen || (self.report.is_none() && tunnel.stood.is_some());
+            if !done && now.since(tunnel.since) < UNSEEN {
+                pending += 1;
+            }
+        }
+        Occupancy {
+            users: count(users.len()).saturating_add(unnamed),
+            pending,
+            pending_cap: self.pending_cap(caps, now),
+        }
+    }
+
+    /// A host that turned usable starts with one logon at a time and reaches
+    /// its cap evenly: else its good score would draw everybody at once.
+    fn pending_cap(&self, caps: Caps, now: Timestamp) -> u32 {
+        let full = caps.max_pending_logons;
+        let Some(since) = self.usable_since else {
+            return full;
+        };
+        let (span, passed) = (caps.slow_start.as_millis(), now.since(since).as_millis());
+        if passed >= span {
+            return full;
+        }
+        let grown = u128::from(full.saturating_sub(1)) * passed / span;
+        u32::try_from(grown).map_or(full, |grown| grown + 1).min(full)
+    }
+}
+
+fn count(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
 }

@@ -122,7 +122,10 @@ impl Gateway {
         let latest = Instant::now() + READY_WITHIN;
         let intent = match joined {
             Some(id) => Intent::Join(id),
-            None => Intent::read(&select, &mut parameters, line.user_name()),
+            None => {
+                let source = listen.source.as_deref();
+                Intent::read(&select, &mut parameters, line.user_name(), source)
+            }
         };
         let hold = self.settle(&intent, &mut parameters, line, outcome).await?;
         let answered = timeout_at(latest.min(Instant::now() + GUACD_ANSWERS), async {

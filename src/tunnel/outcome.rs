@@ -6,9 +6,10 @@ use std::fmt;
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
+use super::rewrite::Rewritten;
 use super::stop::Stop;
 use crate::broker::DecisionId;
-use crate::placement::{Decision, Placement, Refusal, TunnelId};
+use crate::placement::{self, Decision, Placement, Refusal, Trust, TunnelId};
 
 /// How far a tunnel came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,7 +57,7 @@ impl Outcome {
         id: &DecisionId,
         decision: &Decision,
         placement: &Placement,
-        cleared: &[String],
+        names: &Rewritten,
     ) {
         let user = decision.user.as_ref().map(ToString::to_string);
         let mut candidates = decision.candidates.iter();
@@ -70,10 +71,51 @@ impl Outcome {
             host = %placement.host,
             reason = %placement.reason,
             score = chosen.map(|c| c.score.total),
-            cleared = cleared.join(","),
+            cleared = names.cleared.join(","),
+            set = names.set.join(","),
+            unknown = names.unknown.join(","),
             generation = decision.generation,
             "Placed"
         );
+        self.warn_of_name(decision);
+    }
+
+    /// What the user's name is not worth, said once a placement.
+    fn warn_of_name(&self, decision: &Decision) {
+        let (tunnel, user) = (&self.tunnel, Shown(decision.user.as_ref()));
+        match decision.trust {
+            Trust::Plain => {}
+            Trust::Doubtful => warn!(
+                %tunnel, %user,
+                "The Guacamole login is another than the RDP user: the lease is left as it was until the session has lasted"
+            ),
+            Trust::Ambiguous => warn!(
+                %tunnel, %user,
+                "Several domains know this bare user name: set default_domain to tell them apart"
+            ),
+        }
+    }
+
+    /// The line of a connection that is none of ours.
+    pub(super) fn passed_through(&self, protocol: &str) {
+        info!(tunnel = %self.tunnel, protocol, "Passed through");
+    }
+
+    /// The line of a decision that is only watched.
+    pub(super) fn observed(&self, id: &DecisionId, decision: &Decision) {
+        let (tunnel, decision_id) = (&self.tunnel, id);
+        let user = Shown(decision.user.as_ref());
+        match &decision.outcome {
+            placement::Outcome::Placed(Placement { host, reason, .. }) => {
+                info!(%tunnel, %decision_id, %user, %host, %reason, "Would place");
+            }
+            placement::Outcome::Refused(reason) => {
+                info!(%tunnel, %decision_id, %user, %reason, "Would refuse");
+            }
+            placement::Outcome::Unmatched => {
+                info!(%tunnel, %decision_id, "Would pass through");
+            }
+        }
     }
 
     /// The line at the end.

@@ -1,8 +1,9 @@
 //! The step between the complete `connect` and the one guacd gets: ask the
 //! broker, and rewrite what it says.
 
-use guac_protocol::Parameters;
 use std::time::Duration;
+
+use guac_protocol::Parameters;
 use tokio::time::Instant;
 use tracing::info;
 
@@ -10,10 +11,10 @@ use super::Gateway;
 use super::line::Line;
 use super::outcome::Outcome;
 use super::resolve::Intent;
-use super::rewrite::rewrite;
+use super::rewrite::{rewrite, tag};
 use super::stop::Stop;
 use crate::broker::{Answer, Hold};
-use crate::placement;
+use crate::placement::{self, Conduct, Refusal, Request};
 
 /// guacd hangs up 15 s after it last read something: what comes later is lost,
 /// and the user would be logged on nowhere. Nothing is written past this.
@@ -29,44 +30,69 @@ impl Gateway {
         line: &Line,
         outcome: &mut Outcome,
     ) -> Result<Option<Hold>, Stop> {
-        match intent {
+        let request = match intent {
             Intent::Join(id) => {
                 info!(tunnel = %outcome.tunnel(), connection = id.as_str(), "Joined");
-                Ok(None)
+                return Ok(None);
             }
             Intent::PassThrough(protocol) => {
-                info!(tunnel = %outcome.tunnel(), protocol, "Passed through");
+                outcome.passed_through(protocol);
+                return Ok(None);
+            }
+            Intent::Place(request) => request,
+        };
+        let fence = line.told_guacd() + FENCE;
+        let deadline = fence.min(Instant::now() + self.placement_budget);
+        match (self.broker.conduct(), request) {
+            (Conduct::Observe, request) => {
+                self.observe(request, deadline, outcome).await;
                 Ok(None)
             }
-            Intent::Place(Err(refusal)) => Err(Stop::Refused {
+            (Conduct::Broker, Ok(request)) => {
+                self.place(request, parameters, deadline, outcome).await
+            }
+            (Conduct::Broker, Err(refusal)) => Err(Stop::Refused {
                 refusal: refusal.clone(),
                 decision: None,
             }),
-            Intent::Place(Ok(request)) => {
-                let fence = line.told_guacd() + FENCE;
-                let deadline = fence.min(Instant::now() + self.placement_budget);
-                self.place(request, parameters, deadline, outcome).await
-            }
+        }
+    }
+
+    /// Decides, logs, and changes nothing; not even a broken store matters.
+    async fn observe(
+        &self,
+        request: &Result<Box<Request>, Refusal>,
+        deadline: Instant,
+        outcome: &Outcome,
+    ) {
+        match request {
+            Ok(request) => match self.broker.preview(request, deadline).await {
+                Ok(answer) => outcome.observed(&answer.id, &answer.decision),
+                Err(error) => info!(tunnel = %outcome.tunnel(), %error, "Would not decide"),
+            },
+            Err(reason) => info!(tunnel = %outcome.tunnel(), %reason, "Would refuse"),
         }
     }
 
     async fn place(
         &self,
-        request: &placement::Request,
+        request: &Request,
         parameters: &mut Parameters,
         deadline: Instant,
         outcome: &mut Outcome,
     ) -> Result<Option<Hold>, Stop> {
         loop {
-            let answer = self
-                .broker
-                .place(request, outcome.tunnel(), deadline)
-                .await?;
-            let Answer { id, decision, hold } = answer;
+            let placed = self.broker.place(request, outcome.tunnel(), deadline);
+            let Answer {
+                id,
+                decision,
+                directory,
+                hold,
+            } = placed.await?;
             let placement = match &decision.outcome {
                 placement::Outcome::Placed(placement) => placement,
                 placement::Outcome::Unmatched => {
-                    info!(tunnel = %outcome.tunnel(), protocol = "rdp", "Passed through");
+                    outcome.passed_through("rdp");
                     return Ok(None);
                 }
                 placement::Outcome::Refused(refusal) => {
@@ -76,7 +102,11 @@ impl Gateway {
                     });
                 }
             };
-            let cleared = rewrite(parameters, placement).map_err(|missing| Stop::Missing {
+            let mut rewritten = parameters.clone();
+            let resource = decision.resource.as_ref();
+            let tag = decision.user.is_none().then(|| tag(outcome.tunnel().as_str()));
+            let names = rewrite(&mut rewritten, placement, &directory, resource, tag.as_deref());
+            let names = names.map_err(|missing| Stop::Missing {
                 name: missing.0,
                 decision: id,
             })?;
@@ -86,7 +116,8 @@ impl Gateway {
             if !self.broker.still_holds(&decision, placement) {
                 continue;
             }
-            outcome.placed(&id, &decision, placement, &cleared);
+            *parameters = rewritten;
+            outcome.placed(&id, &decision, placement, &names);
             return Ok(hold);
         }
     }

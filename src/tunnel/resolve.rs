@@ -3,7 +3,7 @@
 
 use guac_protocol::{ConnectionId, Parameters, Select};
 
-use crate::placement::{Carriers, Claims, Refusal, Request};
+use crate::placement::{Carried, Carriers, Claims, Refusal, Request};
 
 /// The parameter we add to guacd's, for connections that name their resource
 /// in a parameter of its own.
@@ -33,15 +33,26 @@ pub(super) fn extra_names(select: &Select) -> &'static [&'static str] {
 
 impl Intent {
     /// Reads an answered handshake. Our own parameter is taken out of
-    /// `parameters`: guacd never announced it.
-    pub(super) fn read(select: &Select, parameters: &mut Parameters, login: &str) -> Self {
+    /// `parameters`: guacd never announced it. `source` is the listener's.
+    pub(super) fn read(
+        select: &Select,
+        parameters: &mut Parameters,
+        login: &str,
+        source: Option<&str>,
+    ) -> Self {
         match select {
             Select::Join(id) => Self::Join(id.clone()),
             Select::Protocol(name) if name != RDP => Self::PassThrough(name.clone()),
             Select::Protocol(_) => {
                 let extra = parameters.narrow(EXTRA).unwrap_or_default();
                 let value = |name| parameters.get(name).unwrap_or_default();
-                let carriers = Carriers::read(value("hostname"), &extra, value("remote-app"));
+                let carriers = Carriers::read(Carried {
+                    hostname: value("hostname"),
+                    extra: &extra,
+                    remote_app: value("remote-app"),
+                    load_balance_info: value("load-balance-info"),
+                    source,
+                });
                 Self::Place(carriers.map(|carriers| {
                     Box::new(Request {
                         carriers,

@@ -183,10 +183,14 @@ fn status_of(refusal: &Refusal) -> Status {
         | Refusal::UnknownFarm(_)
         | Refusal::EmptyFarm(_) => Status::ResourceNotFound,
         Refusal::FarmSelectorNotAllowed
+        | Refusal::Unmatched
+        | Refusal::LoginMismatch
         | Refusal::ResourceDisabled(_)
         | Refusal::FarmDisabled(_) => Status::ClientForbidden,
         Refusal::CarriersDisagree | Refusal::AmbiguousResource(..) => Status::ResourceConflict,
         Refusal::HeldElsewhere(_) | Refusal::Busy(_) => Status::ServerBusy,
+        Refusal::TooManyTunnels => Status::ClientTooMany,
+        Refusal::LogonsPending(_) => Status::UpstreamTimeout,
         Refusal::Unreachable(_) => Status::UpstreamUnavailable,
     }
 }

@@ -1,0 +1,76 @@
+//! The key a user's leases are stored under.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::identity::UserKey;
+use super::ids::{FarmId, ResourceId};
+
+/// Whose leases a record holds: the user, or user, farm and resource. As text
+/// it is unambiguous whatever the names contain.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct LeaseKey(String);
+
+impl LeaseKey {
+    /// One key a user: `single_session_per_user = true`.
+    pub fn of_user(user: &UserKey) -> Self {
+        let mut text = String::new();
+        push_user(&mut text, user);
+        Self(text)
+    }
+
+    /// One key a user, farm and resource: `single_session_per_user = false`.
+    pub fn of_resource(user: &UserKey, farm: &FarmId, resource: Option<&ResourceId>) -> Self {
+        let mut text = String::new();
+        push_user(&mut text, user);
+        text.push('|');
+        push_escaped(&mut text, farm.as_str());
+        text.push('|');
+        push_escaped(&mut text, resource.map_or("", ResourceId::as_str));
+        Self(text)
+    }
+
+    /// The key as stored and shown.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// A key read back from a store, as [`Self::as_str`] gave it.
+    pub fn from_stored(text: String) -> Self {
+        Self(text)
+    }
+}
+
+fn push_user(text: &mut String, user: &UserKey) {
+    if let Some(domain) = user.domain() {
+        push_escaped(text, domain);
+        text.push('\\');
+    }
+    push_escaped(text, user.user());
+}
+
+/// Percent-escapes what separates parts, so that no name can pose as two.
+fn push_escaped(text: &mut String, part: &str) {
+    for c in part.chars() {
+        match c {
+            '%' => text.push_str("%25"),
+            '|' => text.push_str("%7c"),
+            '\\' => text.push_str("%5c"),
+            c => text.push(c),
+        }
+    }
+}
+
+impl fmt::Display for LeaseKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for LeaseKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
