@@ -1,6 +1,7 @@
 //! The command line: one file a subcommand.
 
 mod check;
+mod config;
 mod demo;
 mod serve;
 
@@ -9,7 +10,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::config::{self, Loaded};
+use crate::config::Loaded;
 
 /// Exit codes that scripts rely on; clap's own usage errors end with 2.
 const FAILED: u8 = 1;
@@ -32,6 +33,9 @@ enum Command {
     Serve(ConfigFile),
     /// Check a configuration and print everything that is wrong with it
     Check(check::Arguments),
+    /// Print the settings in force, or the schema of a configuration file
+    #[command(subcommand)]
+    Config(config::Arguments),
     /// Show the broker at work, with nothing else installed
     Demo(demo::Arguments),
     /// Print the version
@@ -51,6 +55,7 @@ impl Cli {
         match self.command {
             Command::Serve(file) => serve::run(&file.config),
             Command::Check(arguments) => check::run(&arguments),
+            Command::Config(arguments) => config::run(&arguments),
             Command::Demo(arguments) => demo::run(&arguments),
             Command::Version => say(format_args!("sessionguard {}", env!("CARGO_PKG_VERSION"))),
         }
@@ -62,7 +67,7 @@ impl Cli {
 /// # Errors
 /// The exit code for a configuration that cannot be used.
 fn load(path: &Path) -> Result<Loaded, ExitCode> {
-    match config::load(path) {
+    match crate::config::load(path, std::env::vars_os()) {
         Ok(loaded) => {
             for warning in &loaded.warnings {
                 complain(format_args!("{warning}"));

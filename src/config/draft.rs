@@ -17,7 +17,7 @@ pub(super) struct Gathered {
     pub(super) default_farm: Option<Located<FarmId>>,
     /// A default farm is named, if only by an id that was refused.
     pub(super) has_default_farm: bool,
-    pub(super) listen: Vec<Located<Listen>>,
+    pub(super) listen: Vec<ListenDraft>,
     pub(super) hosts: Vec<HostDraft>,
     pub(super) farms: Vec<FarmDraft>,
     pub(super) resources: Vec<ResourceDraft>,
@@ -28,6 +28,13 @@ pub(super) struct Gathered {
     /// Some object could not be named or some file not be read: a reference
     /// that leads nowhere may mean what is missing, so none is reported.
     pub(super) incomplete: bool,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct ListenDraft {
+    pub(super) listen: Listen,
+    pub(super) address_at: Option<At>,
+    pub(super) handshake_at: Option<At>,
 }
 
 #[derive(Debug)]
@@ -77,5 +84,7 @@ pub(super) struct ResourceDraft {
     pub(super) farm_at: Option<At>,
     pub(super) connection_id_at: Option<At>,
     pub(super) connection_name_at: Option<At>,
+    pub(super) source_at: Option<At>,
+    pub(super) load_balance_at: Option<At>,
     pub(super) hostnames: Vec<Located<String>>,
 }

@@ -7,7 +7,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use super::problem::Problem;
+use super::problem::{Problem, Shown};
 use super::source::{Excerpt, Position};
 
 /// How serious a finding is.
@@ -17,6 +17,8 @@ pub enum Severity {
     Fault,
     /// It can be used, and part of it will not do what was meant.
     Warning,
+    /// Nothing is wrong; this is what is left to do elsewhere.
+    Advice,
 }
 
 impl fmt::Display for Severity {
@@ -24,25 +26,49 @@ impl fmt::Display for Severity {
         f.write_str(match self {
             Self::Fault => "fault",
             Self::Warning => "warning",
+            Self::Advice => "advice",
         })
     }
 }
 
-/// A place in a file, or a file as a whole.
+/// Where something was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
-    /// The file, as it was named when it was opened.
-    pub file: PathBuf,
-    /// Line and column; none where the whole file is meant.
-    pub position: Option<Position>,
+pub enum Place {
+    /// In a file.
+    File {
+        /// The file, as it was named when it was opened.
+        path: PathBuf,
+        /// Line and column; none where the whole file is meant.
+        position: Option<Position>,
+    },
+    /// In an environment variable.
+    Variable {
+        /// Its name.
+        name: String,
+    },
+}
+
+impl Place {
+    /// Line and column, where there are any.
+    pub fn position(&self) -> Option<Position> {
+        match self {
+            Self::File { position, .. } => *position,
+            Self::Variable { .. } => None,
+        }
+    }
 }
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.file.display())?;
-        match self.position {
-            Some(Position { line, column }) => write!(f, ":{line}:{column}"),
-            None => Ok(()),
+        match self {
+            Self::File { path, position } => {
+                write!(f, "{}", path.display())?;
+                match position {
+                    Some(Position { line, column }) => write!(f, ":{line}:{column}"),
+                    None => Ok(()),
+                }
+            }
+            Self::Variable { name } => write!(f, "{}", Shown(name)),
         }
     }
 }
@@ -59,7 +85,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// Whether it forbids to use the configuration.
+    /// How serious it is.
     pub fn severity(&self) -> Severity {
         self.severity
     }
@@ -90,7 +116,7 @@ impl Finding {
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}: {}", self.place, self.severity, self.problem)?;
-        if let (Some(excerpt), Some(position)) = (&self.excerpt, self.place.position) {
+        if let (Some(excerpt), Some(position)) = (&self.excerpt, self.place.position()) {
             let line = position.line.to_string();
             let (gutter, indent, width) = (line.len(), excerpt.indent, excerpt.width);
             write!(f, "\n  {line} | {}", excerpt.text)?;

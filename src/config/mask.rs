@@ -168,7 +168,18 @@ pub(super) fn is_secret_name(name: &str) -> bool {
         "token",
         "credential",
     ];
-    parts.iter().any(|part| lower.contains(part)) || has_key_word(name)
+    parts.iter().any(|part| lower.contains(part))
+        || has_key_word(name)
+        || means_parameters(&lower)
+}
+
+/// Connection parameters hold passwords under names of every kind; a slip of
+/// the finger in `parameters` must not show them.
+fn means_parameters(lower: &str) -> bool {
+    const NAME: &str = "parameters";
+    const SLIPS: usize = 2;
+    let near = lower.len().abs_diff(NAME.len()) <= SLIPS;
+    lower == "params" || (near && strsim::osa_distance(lower, NAME) <= SLIPS)
 }
 
 /// `key` counts as a word of its own only: `api_key` and `apiKey`, not `monkey`.
@@ -232,6 +243,20 @@ mod tests {
                 "[secrets]\na = ***\n[log]\nlevel = 1",
             ),
             ("a_token = 1, b_token = 2", "a_token = ***"),
+            (
+                "parameters = { sftp = \"x\" }\nkeep_parameters = [1]",
+                "parameters = ***\nkeep_parameters = [1]",
+            ),
+            (
+                "[hosts.parameters]\ndomain = \"x\"\n[[hosts]]\nport = 1",
+                "[hosts.parameters]\ndomain = ***\n[[hosts]]\nport = 1",
+            ),
+            ("parameters.domain = \"x\"", "parameters.domain = ***"),
+            ("paramters = { a = \"x\" }", "paramters = ***"),
+            (
+                r#"{"parameters": {"a": "}", "b": "x"}, "c": 1}"#,
+                r#"{"parameters": ***, "c": 1}"#,
+            ),
         ] {
             assert_eq!(masked(text), shown, "{text}");
         }

@@ -1,51 +1,67 @@
-//! The configuration room: files in, one checked [`Config`] out.
+//! The configuration room: files and environment in, one checked [`Config`] out.
 //!
 //! Reads one TOML file and everything in `conf.d` beside it, TOML or JSON over
 //! one model, in name order; settings of a later file replace earlier ones,
-//! listeners, hosts, farms and resources add up. It reports everything that is
-//! wrong in one run, each finding with its place and what to do, and refuses
-//! unknown keys, values out of range, and objects that could be mistaken for one
-//! another. It holds no secrets, opens nothing but these files, changes nothing,
-//! and keeps nothing: a reload is a second load.
+//! those of the environment replace them all; listeners, hosts, farms and
+//! resources add up. It reports everything that is wrong in one run, each
+//! finding with its place and what to do, and refuses unknown keys, values out
+//! of range, and objects that could be mistaken for one another. It opens
+//! nothing but these files, changes nothing, shows no connection parameter's
+//! value, and keeps nothing: a reload is a second load.
 //!
-//! Called by the command line (`check`, `serve`), by the reload and by the demo.
-//! The way of a file through the room:
+//! Called by the command line (`check`, `serve`, `config`), by the reload and by
+//! the demo. The way of a file through the room:
 //!
 //! ```text
 //! files -> parse_toml | parse_json -> node tree -> document -> sections, objects -> check -> Config
+//! environment ----------------------> node tree ---^
 //!                                     every fault on the way -> report -> Finding
 //! ```
+//!
+//! What may be written at all is one list, `keys`; `schema` and `show` are made
+//! of it.
 
 mod check;
 mod document;
 mod draft;
+mod environment;
 mod files;
 mod finding;
+mod keys;
 mod mask;
 mod names;
 mod network;
 mod node;
 mod objects;
+mod overlaps;
+mod parameters;
 mod parse_json;
 mod parse_toml;
 mod problem;
 mod reader;
+mod references;
 mod report;
+mod schema;
 mod sections;
 mod settings;
 mod shape;
+mod show;
 mod source;
 #[cfg(test)]
 mod tests;
 mod value_error;
 mod values;
+mod words;
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use draft::Gathered;
 use files::{Files, Format};
+use node::Node;
 use report::Report;
+use shape::Shape;
 
 pub use finding::{Faults, Finding, Place, Severity};
 pub use settings::{
@@ -61,26 +77,35 @@ pub struct Loaded {
     pub config: Config,
     /// What will not do what was meant; none of it is a fault.
     pub warnings: Vec<Finding>,
+    /// What is left to do elsewhere; nothing is wrong with it. For who checks a
+    /// configuration, not for a start or a reload.
+    pub advice: Vec<Finding>,
     /// The files it came from, in the order read.
     pub files: Vec<PathBuf>,
-    /// Where each setting was made that a file made (`broker.lease_seconds`);
-    /// the others have their defaults.
+    /// Where each setting was made that a file or variable made
+    /// (`broker.lease_seconds`); the others have their defaults.
     pub origins: BTreeMap<String, Place>,
 }
 
-/// Loads a configuration file and `conf.d` beside it.
+/// Loads a configuration file, `conf.d` beside it, and what the environment
+/// sets: `SESSIONGUARD_BROKER__LEASE_SECONDS` and its like. Hand it
+/// [`std::env::vars_os`]; variables of other names are passed over.
 ///
 /// # Errors
 ///
 /// Everything that is wrong with it, warnings included.
-pub fn load(path: &Path) -> Result<Loaded, Faults> {
+pub fn load(
+    path: &Path,
+    environment: impl IntoIterator<Item = (OsString, OsString)>,
+) -> Result<Loaded, Faults> {
     let mut report = Report::default();
     let files = files::gather(path, &mut report);
-    conclude(files, report)
+    conclude(files, environment, report)
 }
 
 /// Loads a configuration from a text, read as JSON where the name ends in
-/// `.json`, else as TOML. The name stands for the file in findings.
+/// `.json`, else as TOML. The name stands for the file in findings; the
+/// environment has no say.
 ///
 /// # Errors
 ///
@@ -89,34 +114,102 @@ pub fn load_text(name: &str, text: &str) -> Result<Loaded, Faults> {
     let mut report = Report::default();
     let mut files = Files::default();
     files.take(PathBuf::from(name), text, &mut report);
-    conclude(files, report)
+    conclude(files, [], report)
 }
 
-fn conclude(files: Files, mut report: Report) -> Result<Loaded, Faults> {
-    let mut gathered = Gathered {
-        incomplete: files.incomplete,
-        ..Gathered::default()
-    };
-    for file in files.opened {
-        let text = report.text(file.source);
-        let parsed = match file.format {
-            Format::Toml => parse_toml::parse(text, file.source),
-            Format::Json => parse_json::parse(text, file.source),
-        };
-        match parsed {
-            Ok(root) => document::read(&root, file.format, &mut report, &mut gathered),
-            Err(problems) => {
-                gathered.incomplete = true;
-                report.faults(problems);
-            }
-        }
-    }
-    let config = check::conclude(gathered, &mut report);
+/// Loads as [`load`] does and writes down every setting as one TOML document
+/// that loads again: what was set and what is so by default. Values of
+/// connection parameters are masked. With `origins` each line says where its
+/// value came from.
+///
+/// # Errors
+///
+/// Everything that is wrong with it, warnings included.
+pub fn show(
+    path: &Path,
+    environment: impl IntoIterator<Item = (OsString, OsString)>,
+    origins: bool,
+) -> Result<String, Faults> {
+    let mut report = Report::default();
+    let files = files::gather(path, &mut report);
+    let read = Read::all(files, environment, &mut report);
+    let settings = show::Settings::of(&read);
+    check::conclude(read.gathered, &mut report);
+    let shown = settings.print(origins.then_some(&report));
+    report.conclude().map(|_| shown)
+}
+
+/// The JSON Schema of a configuration document, for editors and for whoever
+/// writes one by program.
+pub fn schema() -> String {
+    schema::print()
+}
+
+fn conclude(
+    files: Files,
+    environment: impl IntoIterator<Item = (OsString, OsString)>,
+    mut report: Report,
+) -> Result<Loaded, Faults> {
+    let read = Read::all(files, environment, &mut report);
+    let config = check::conclude(read.gathered, &mut report);
     let summary = report.conclude()?;
     Ok(Loaded {
         config,
         warnings: summary.warnings,
+        advice: summary.advice,
         files: summary.files,
         origins: summary.origins,
     })
+}
+
+/// Everything read, before it is judged as a whole.
+struct Read {
+    gathered: Gathered,
+    /// The files that parse, in the order read.
+    files: Vec<(Format, Node)>,
+    /// What the environment says, table by table.
+    variables: Vec<(Shape, Node)>,
+}
+
+impl Read {
+    fn all(
+        files: Files,
+        environment: impl IntoIterator<Item = (OsString, OsString)>,
+        report: &mut Report,
+    ) -> Self {
+        let mut gathered = Gathered {
+            incomplete: files.incomplete,
+            ..Gathered::default()
+        };
+        let mut parsed = Vec::with_capacity(files.opened.len());
+        for file in files.opened {
+            let text = report.text(file.source);
+            let root = match file.format {
+                Format::Toml => parse_toml::parse(text, file.source),
+                Format::Json => parse_json::parse(text, file.source),
+            };
+            match root {
+                Ok(root) => {
+                    document::read(&root, file.format, report, &mut gathered);
+                    parsed.push((file.format, root));
+                }
+                Err(problems) => {
+                    gathered.incomplete = true;
+                    report.faults(problems);
+                }
+            }
+        }
+        let variables = environment::read(environment, report);
+        for (shape, node) in &variables {
+            match shape {
+                Shape::Listen => sections::only_listener(node, report, &mut gathered),
+                _ => document::table(*shape, node, report, &mut gathered),
+            }
+        }
+        Self {
+            gathered,
+            files: parsed,
+            variables,
+        }
+    }
 }

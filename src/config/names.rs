@@ -3,6 +3,8 @@
 //! What passes here can stand in a log line, a selector and a lease key
 //! without being escaped or mistaken for something else.
 
+use crate::placement::fold;
+
 use super::node::{Node, Value};
 use super::value_error::ValueError;
 use super::values::{text, wrong_type};
@@ -40,6 +42,28 @@ pub(super) fn name(node: &Node) -> Result<String, ValueError> {
 pub(super) fn free_text(node: &Node) -> Result<String, ValueError> {
     let text = text(node)?;
     check_length_and_controls(text, LONGEST_TEXT)?;
+    Ok(text.to_owned())
+}
+
+/// A domain as a user name carries it, in the form in which two are compared.
+pub(super) fn domain(text: &str) -> Result<String, ValueError> {
+    check_text(text, LONGEST_TEXT)?;
+    // What stands on the other side of these is a user, or nobody.
+    match text.chars().find(|c| matches!(c, '@' | '\\')) {
+        Some(c) => Err(ValueError::DomainCharacter { c }),
+        None => Ok(fold(text)),
+    }
+}
+
+/// The name of a connection parameter.
+pub(super) fn parameter_name(text: &str) -> Result<String, ValueError> {
+    const LONGEST: usize = 64;
+    let known = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    if text.is_empty() || text.len() > LONGEST || !text.bytes().all(known) {
+        return Err(ValueError::NotAParameter {
+            text: text.to_owned(),
+        });
+    }
     Ok(text.to_owned())
 }
 

@@ -23,6 +23,16 @@ pub(super) struct Located<T> {
     pub(super) at: At,
 }
 
+impl<T> Located<T> {
+    /// For a slot that may stay empty.
+    pub(super) fn some(self) -> Located<Option<T>> {
+        Located {
+            value: Some(self.value),
+            at: self.at,
+        }
+    }
+}
+
 /// A value in a file.
 pub(super) type Node = Located<Value>;
 

@@ -4,36 +4,26 @@
 //! is kept; its id is kept in any case, so that what refers to it is not
 //! reported as leading nowhere.
 
+use std::collections::BTreeSet;
+
 use crate::placement::{
-    Farm, FarmId, FarmOverrides, Host, HostId, Mode, RemoteApp, Resource, ResourceKind, derive_id,
+    Farm, FarmId, FarmOverrides, Host, HostId, RemoteApp, Resource, ResourceKind, derive_id,
 };
 
 use super::draft::{FarmDraft, Gathered, HostDraft, ResourceDraft};
-use super::names::{alias, check_id, connection_id, free_text, id, name};
+use super::names::{alias, check_id, connection_id, free_text, id, name, parameter_name};
 use super::network::{host_address, hostname_matcher};
 use super::node::{Located, Node};
+use super::parameters;
 use super::problem::Problem;
 use super::reader::Reader;
 use super::report::Report;
-use super::sections::{HEALTH, read_score};
+use super::sections::read_score;
 use super::shape::Shape;
-use super::values::{number, switch, word};
+use super::values::{text, word};
+use super::words::{KINDS, Kind, MODES};
 
 const RDP_PORT: u16 = 3389;
-
-const MODES: &[(&str, Mode)] = &[
-    ("online", Mode::Online),
-    ("drain", Mode::Drain),
-    ("maintenance", Mode::Maintenance),
-];
-
-#[derive(Clone, Copy, PartialEq)]
-enum Kind {
-    Desktop,
-    RemoteApp,
-}
-
-const KINDS: &[(&str, Kind)] = &[("desktop", Kind::Desktop), ("remoteapp", Kind::RemoteApp)];
 
 /// The keys only a RemoteApp has.
 const REMOTE_APP_KEYS: [&str; 3] = ["remote_app", "remote_app_dir", "remote_app_args"];
@@ -45,10 +35,13 @@ pub(super) fn host(node: &Node, report: &mut Report, into: &mut Gathered) {
     };
     let identity = identify(&mut table);
     let address = table.require("address", host_address);
-    let port = table.read("port", number(1..=u16::MAX));
+    let port = table.number("port");
     let farm_ids = table.list("farm_ids", id::<FarmId>);
     let tags = table.texts("tags", name);
     let mode = table.read("mode", word(MODES));
+    let max_sessions = table.number("max_sessions");
+    let max_pending_logons = table.number("max_pending_logons");
+    let parameters = table.parameters("parameters", parameters::refused_in_host);
 
     let Some(identity) = identity else {
         into.incomplete = true;
@@ -65,6 +58,9 @@ pub(super) fn host(node: &Node, report: &mut Report, into: &mut Gathered) {
             farm_ids: farm_ids.iter().map(|id| id.value.clone()).collect(),
             tags: tags.map(value).unwrap_or_default(),
             mode: mode.map(value).unwrap_or_default(),
+            max_sessions: max_sessions.map(value),
+            max_pending_logons: max_pending_logons.map(value),
+            parameters,
         },
         address_at: address.at,
         farm_ids,
@@ -77,11 +73,14 @@ pub(super) fn farm(node: &Node, report: &mut Report, into: &mut Gathered) {
         return;
     };
     let identity = identify(&mut table);
-    let enabled = table.read("enabled", switch);
+    let enabled = table.switch("enabled");
     let agent_ids = table.list("agent_ids", id::<HostId>);
     let required_tags = table.texts("required_tags", name);
-    let reconnect_existing = table.read("reconnect_existing", switch);
-    let min_health_score = table.read("min_health_score", number(HEALTH));
+    let reconnect_existing = table.switch("reconnect_existing");
+    let min_health_score = table.number("min_health_score");
+    let max_sessions = table.number("max_sessions");
+    let max_pending_logons = table.number("max_pending_logons");
+    let slow_start = table.time("slow_start");
     let default_domain = table.read("default_domain", name);
     let score = table.inner("score", Shape::FarmScore).map(read_score);
 
@@ -104,6 +103,9 @@ pub(super) fn farm(node: &Node, report: &mut Report, into: &mut Gathered) {
                 min_health_score: min_health_score.map(value),
                 weights: None,
                 default_domain: default_domain.map(value),
+                max_sessions: max_sessions.map(value),
+                max_pending_logons: max_pending_logons.map(value),
+                slow_start: slow_start.map(value),
             },
         },
         agent_ids,
@@ -120,10 +122,14 @@ pub(super) fn resource(node: &Node, report: &mut Report, into: &mut Gathered) {
     let identity = identify(&mut table);
     let kind = read_kind(&mut table);
     let farm_id = table.read("farm_id", id);
-    let enabled = table.read("enabled", switch);
+    let enabled = table.switch("enabled");
     let connection_id = table.read("guacamole_connection_id", connection_id);
     let connection_name = table.read("guacamole_connection_name", name);
+    let source = table.read("source", name);
     let hostnames = table.list("hostnames", hostname_matcher);
+    let load_balance_info = table.read("load_balance_info", name);
+    let keep_parameters = read_kept(&mut table);
+    let parameters = table.parameters("parameters", parameters::refused_in_resource);
 
     let Some(identity) = identity else {
         into.incomplete = true;
@@ -137,6 +143,8 @@ pub(super) fn resource(node: &Node, report: &mut Report, into: &mut Gathered) {
         farm_at: farm_id.as_ref().map(|found| found.at),
         connection_id_at: connection_id.as_ref().map(|found| found.at),
         connection_name_at: connection_name.as_ref().map(|found| found.at),
+        source_at: source.as_ref().map(|found| found.at),
+        load_balance_at: load_balance_info.as_ref().map(|found| found.at),
         resource: Resource {
             id: identity.id.value,
             name: identity.name,
@@ -145,23 +153,28 @@ pub(super) fn resource(node: &Node, report: &mut Report, into: &mut Gathered) {
             enabled: enabled.is_none_or(value),
             guacamole_connection_id: connection_id.map(value),
             guacamole_connection_name: connection_name.map(value),
+            source: source.map(value),
             hostnames: hostnames.iter().map(|name| name.value.clone()).collect(),
+            load_balance_info: load_balance_info.map(value),
+            keep_parameters,
+            parameters,
         },
         hostnames,
     });
 }
 
 fn read_kind(table: &mut Reader<'_>) -> Option<ResourceKind> {
-    let kind = table.require("kind", word(KINDS));
-    if let Some(Located {
-        value: Kind::Desktop,
-        ..
-    }) = kind
-    {
+    let kind = table.require("kind", word(KINDS)).map(value);
+    let other = match kind {
+        Some(Kind::Desktop) => Some(ResourceKind::Desktop),
+        Some(Kind::AsConnected) => Some(ResourceKind::AsConnected),
+        Some(Kind::RemoteApp) | None => None,
+    };
+    if other.is_some() {
         for key in REMOTE_APP_KEYS {
             table.forbid(key, Problem::RemoteAppOnly { key });
         }
-        return Some(ResourceKind::Desktop);
+        return other;
     }
     // Where the kind itself is wrong, these are checked for what they are.
     let alias = match kind {
@@ -176,6 +189,17 @@ fn read_kind(table: &mut Reader<'_>) -> Option<ResourceKind> {
         dir: dir.map(value).unwrap_or_default(),
         args: args.map(value).unwrap_or_default(),
     }))
+}
+
+/// What is kept only counts where a placement would clear it.
+fn read_kept(table: &mut Reader<'_>) -> BTreeSet<String> {
+    let kept = table.list("keep_parameters", |node| text(node).and_then(parameter_name));
+    let kept = kept.map(value).unwrap_or_default();
+    for name in kept.iter().filter(|name| !parameters::is_cleared(&name.value)) {
+        let parameter = name.value.clone();
+        table.warning(name.at, Problem::KeptAnyway { parameter });
+    }
+    kept.into_iter().map(value).collect()
 }
 
 /// What an object is called.

@@ -4,10 +4,14 @@
 //! carries its facts in fields; names taken from a file pass through [`Shown`]
 //! so that a log or terminal can neither be flooded nor obey them.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
+use std::time::Duration;
 
+use super::environment::near;
 use super::shape::Shape;
+use super::source::harmless;
 use super::value_error::ValueError;
+use super::values::show_time;
 
 /// What is wrong, without the place.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -74,6 +78,13 @@ pub(super) enum Problem {
     #[error("the probe's `timeout` is longer than its `interval`")]
     ProbeOverlap,
 
+    #[error("no setting belongs to this variable")]
+    UnknownVariable { name: String },
+    #[error("`{key}` in {shape} cannot be set by a variable")]
+    NotByVariable { key: &'static str, shape: Shape },
+    #[error("there are several listeners, and this variable does not say which is meant")]
+    WhichListener,
+
     #[error("two {kind} have the id `{}`", Shown(id))]
     EqualIds { kind: &'static str, id: String },
     #[error("two hosts have the address {}", Shown(address))]
@@ -84,6 +95,8 @@ pub(super) enum Problem {
     EqualConnectionIds { id: String },
     #[error("two enabled resources have the connection name \"{}\"", Shown(name))]
     EqualConnectionNames { name: String },
+    #[error("two enabled resources have the load-balance-info \"{}\"", Shown(info))]
+    EqualLoadBalanceInfos { info: String },
     #[error("two enabled resources have the host name `{}` and {}", Shown(hostname), app(alias.as_deref()))]
     EqualHostnames {
         hostname: String,
@@ -120,6 +133,35 @@ pub(super) enum Problem {
         Shown(farm)
     )]
     EmptyTags { farm: String },
+    #[error("the host `{}` is in no farm", Shown(host))]
+    HostInNoFarm { host: String },
+    #[error("the farm `{}` has no hosts", Shown(farm))]
+    FarmWithoutHosts { farm: String },
+    #[error("the default farm `{}` is disabled", Shown(farm))]
+    DefaultFarmDisabled { farm: String },
+    #[error(
+        "the resource `{}` names the source `{}`, which no listener has",
+        Shown(resource),
+        Shown(name)
+    )]
+    NoListenerOfSource { resource: String, name: String },
+    #[error(
+        "a dial and a placement may take {} together, and Guacamole waits 15s",
+        show_time(*together)
+    )]
+    LongBudgets { together: Duration },
+    #[error(
+        "a handshake may take {}, and Guacamole waits 15s for each step of it",
+        show_time(*handshake)
+    )]
+    LongHandshake { handshake: Duration },
+    #[error(
+        "no host name leads to the resource `{}`, only what a connection says",
+        Shown(resource)
+    )]
+    NeedsSelector { resource: String, selector: String },
+    #[error("to keep the parameter `{}` changes nothing", Shown(parameter))]
+    KeptAnyway { parameter: String },
     #[error("{count} more are not listed")]
     More { count: usize },
 }
@@ -129,6 +171,13 @@ impl Problem {
     pub(super) fn help(&self) -> Option<String> {
         let fixed = match self {
             Self::UnknownKey { key, shape } => return Some(unknown_key_help(key, *shape)),
+            Self::UnknownVariable { name } => return Some(unknown_variable_help(name)),
+            Self::NeedsSelector { selector, .. } => {
+                return Some(format!(
+                    "in Guacamole, type this as the hostname of the connection: {}",
+                    Exact(selector)
+                ));
+            }
             Self::Value { error, .. } => return error.help(),
             Self::MissingKey { shape, key } => {
                 return shape.example(key).map(|line| format!("add {line}"));
@@ -163,10 +212,33 @@ impl Problem {
             Self::EqualIds { .. } => "give one of them another id",
             Self::EqualAddresses { .. } | Self::EqualListeners { .. } => "remove one of them",
             Self::EqualConnectionIds { .. }
-            | Self::EqualConnectionNames { .. }
-            | Self::EqualHostnames { .. } => {
+            | Self::EqualConnectionNames { .. } => {
+                "a connection must lead to one resource: change or disable one of them, or \
+                 tell with `source` which Guacamole each belongs to"
+            }
+            Self::EqualLoadBalanceInfos { .. } | Self::EqualHostnames { .. } => {
                 "a connection must lead to one resource: change or disable one of them"
             }
+            Self::NotByVariable { .. } => "set it in a file",
+            Self::WhichListener => "set it in the file that has them",
+            Self::HostInNoFarm { .. } => {
+                "list a farm in its `farm_ids`, or the host in the `agent_ids` of one, or give \
+                 it the tags that one requires; until then nobody is placed on it"
+            }
+            Self::FarmWithoutHosts { .. } => {
+                "list it in the `farm_ids` of a host, or hosts in its `agent_ids`, or require \
+                 tags that hosts carry; until then it places nobody"
+            }
+            Self::DefaultFarmDisabled { .. } => {
+                "enable it or name another; until then whatever falls to it is refused"
+            }
+            Self::NoListenerOfSource { .. } => {
+                "give a listener this `source`; until then no connection id or name leads here"
+            }
+            Self::LongBudgets { .. } => {
+                "shorten `connect_timeout` in [guacd] or `placement_timeout` in [broker]"
+            }
+            Self::LongHandshake { .. } => "nobody is left to answer after that; shorten it",
             Self::NoDefaultFarm { .. } => "define the farm or name another",
             Self::NoFarmOfResource { .. } => "define the farm; until then the resource is refused",
             Self::NoFarmOfHost { .. } => "define the farm or correct the name",
@@ -175,6 +247,10 @@ impl Problem {
                 "set its `farm_id`, or `default_farm` in [broker]; until then it is refused"
             }
             Self::EmptyTags { .. } => "name the tags, or remove `required_tags`",
+            Self::KeptAnyway { .. } => {
+                "remove it; only gateway-*, load-balance-info, preconnection-*, console, wol-*, \
+                 cert-fingerprints and initial-program are cleared"
+            },
             Self::Unreadable { .. }
             | Self::Directory
             | Self::NotADirectory
@@ -196,8 +272,19 @@ fn unknown_key_help(key: &str, shape: Shape) -> String {
     } else if let Some(near) = shape.near(key) {
         format!("did you mean `{near}`?")
     } else {
-        format!("known here: {}", shape.keys().join(", "))
+        format!("known here: {}", shape.names().collect::<Vec<_>>().join(", "))
     }
+}
+
+fn unknown_variable_help(name: &str) -> String {
+    near(name).map_or_else(
+        || {
+            "a setting of a table is SESSIONGUARD_, the table, two underscores and the key, as \
+             in SESSIONGUARD_BROKER__LEASE_SECONDS; everything else is set in files"
+                .to_owned()
+        },
+        |near| format!("did you mean {near}?"),
+    )
 }
 
 fn app(alias: Option<&str>) -> String {
@@ -217,7 +304,7 @@ impl fmt::Display for Shown<'_> {
         for c in chars.by_ref().take(LONGEST) {
             // Quotes stay as they are; they end nothing here.
             match c {
-                '"' | '\'' => fmt::Write::write_char(f, c)?,
+                '"' | '\'' => f.write_char(c)?,
                 c => write!(f, "{}", c.escape_debug())?,
             }
         }
@@ -225,6 +312,15 @@ impl fmt::Display for Shown<'_> {
             f.write_str("...")?;
         }
         Ok(())
+    }
+}
+
+/// Text that is to be copied: whole, and as it is but for what a terminal obeys.
+struct Exact<'a>(&'a str);
+
+impl fmt::Display for Exact<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.chars().try_for_each(|c| f.write_char(harmless(c)))
     }
 }
 

@@ -5,13 +5,25 @@
 //! the table's [`Shape`] does not know are refused when it is opened.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
+use crate::placement::ParameterValues;
+
+use super::keys::Form;
+use super::names::{domain, free_text, parameter_name};
 use super::node::{At, Entry, Located, Node, Table, Value};
 use super::problem::Problem;
 use super::report::Report;
 use super::shape::Shape;
 use super::value_error::ValueError;
-use super::values::{text, wrong_type};
+use super::values::{number, seconds, switch, text, time, wrong_type};
+
+/// Puts a value where it belongs, if it was there and right.
+pub(super) fn put<T>(slot: &mut T, found: Option<Located<T>>) {
+    if let Some(found) = found {
+        *slot = found.value;
+    }
+}
 
 pub(super) struct Reader<'a> {
     shape: Shape,
@@ -29,7 +41,7 @@ impl<'a> Reader<'a> {
             return None;
         };
         for entry in &table.entries {
-            if !shape.keys().contains(&entry.key.value.as_str()) {
+            if !shape.knows(&entry.key.value) {
                 report.fault(entry.key.at, unknown(shape, &entry.key.value));
             }
         }
@@ -69,15 +81,25 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Puts the value of a key where it belongs, if it is there and right.
-    pub(super) fn set<T>(
-        &mut self,
-        key: &'static str,
-        slot: &mut T,
-        read: impl FnOnce(&Node) -> Result<T, ValueError>,
-    ) {
-        if let Some(found) = self.read(key, read) {
-            *slot = found.value;
+    /// The switch of a key.
+    pub(super) fn switch(&mut self, key: &'static str) -> Option<Located<bool>> {
+        self.read(key, switch)
+    }
+
+    /// The number of a key, within its range.
+    pub(super) fn number<T: TryFrom<i64>>(&mut self, key: &'static str) -> Option<Located<T>> {
+        match self.form(key)? {
+            Form::Number(least, most) => self.read(key, number((least, most))),
+            _ => None,
+        }
+    }
+
+    /// The time of a key, in the form and range its list has for it.
+    pub(super) fn time(&mut self, key: &'static str) -> Option<Located<Duration>> {
+        match self.form(key)? {
+            Form::Seconds(least, most) => self.read(key, seconds((least, most))),
+            Form::Time(least, most) => self.read(key, time((least, most))),
+            _ => None,
         }
     }
 
@@ -145,22 +167,100 @@ impl<'a> Reader<'a> {
                 Ok(value) => {
                     texts.insert(entry.key.value.clone(), value);
                 }
-                Err(error) => {
-                    let inner = format!("{key}.{}", entry.key.value);
-                    let shape = self.shape;
-                    let problem = Problem::Value {
-                        key: inner,
-                        shape,
-                        error,
-                    };
-                    self.report.fault(entry.value.at, problem);
-                }
+                Err(error) => self.refuse_inner(key, entry, entry.value.at, error),
             }
         }
         Some(Located {
             value: texts,
             at: node.at,
         })
+    }
+
+    /// A table of domains, both sides folded; each wrong one is reported.
+    pub(super) fn domains(&mut self, key: &'static str) -> BTreeMap<String, String> {
+        let mut read: BTreeMap<String, (String, &str)> = BTreeMap::new();
+        for entry in self.entries(key, "a table of texts") {
+            let from = match domain(&entry.key.value) {
+                Ok(from) => from,
+                Err(error) => {
+                    self.refuse_inner(key, entry, entry.key.at, error);
+                    continue;
+                }
+            };
+            let to = match text(&entry.value).and_then(domain) {
+                Ok(to) => to,
+                Err(error) => {
+                    self.refuse_inner(key, entry, entry.value.at, error);
+                    continue;
+                }
+            };
+            match read.get(&from) {
+                Some((other, earlier)) if *other != to => {
+                    let earlier = (*earlier).to_owned();
+                    let error = ValueError::TwoDomains { earlier };
+                    self.refuse_inner(key, entry, entry.key.at, error);
+                }
+                Some(_) => {}
+                None => {
+                    read.insert(from, (to, &entry.key.value));
+                }
+            }
+        }
+        read.into_iter().map(|(from, (to, _))| (from, to)).collect()
+    }
+
+    /// A table of connection parameters; each wrong one is reported, and no
+    /// value is ever shown.
+    pub(super) fn parameters(
+        &mut self,
+        key: &'static str,
+        refused: impl Fn(&str) -> Option<ValueError>,
+    ) -> ParameterValues {
+        let mut read = BTreeMap::new();
+        for entry in self.entries(key, "a table of texts") {
+            self.report.conceal(entry.value.at);
+            let name = parameter_name(&entry.key.value).and_then(|name| match refused(&name) {
+                Some(error) => Err(error),
+                None => Ok(name),
+            });
+            match (name, free_text(&entry.value)) {
+                (Ok(name), Ok(value)) => {
+                    read.insert(name, value);
+                }
+                (name, value) => {
+                    if let Err(error) = name {
+                        self.refuse_inner(key, entry, entry.key.at, error);
+                    }
+                    if let Err(error) = value {
+                        self.refuse_inner(key, entry, entry.value.at, error);
+                    }
+                }
+            }
+        }
+        ParameterValues(read)
+    }
+
+    /// The entries of a table within this one.
+    fn entries(&mut self, key: &'static str, expected: &'static str) -> &'a [Entry] {
+        let Some(Entry { value: node, .. }) = self.entry(key) else {
+            return &[];
+        };
+        match &node.value {
+            Value::Table(table) => &table.entries,
+            _ => {
+                self.refuse(key, node.at, wrong_type(node, expected));
+                &[]
+            }
+        }
+    }
+
+    fn refuse_inner(&mut self, key: &str, entry: &Entry, at: At, error: ValueError) {
+        let problem = Problem::Value {
+            key: format!("{key}.{}", entry.key.value),
+            shape: self.shape,
+            error,
+        };
+        self.report.fault(at, problem);
     }
 
     /// A table within this one.
@@ -185,6 +285,10 @@ impl<'a> Reader<'a> {
         self.report.fault(at, problem);
     }
 
+    pub(super) fn warning(&mut self, at: At, problem: Problem) {
+        self.report.warning(at, problem);
+    }
+
     pub(super) fn refuse(&mut self, key: &'static str, at: At, error: ValueError) {
         let problem = Problem::Value {
             key: key.to_owned(),
@@ -200,8 +304,12 @@ impl<'a> Reader<'a> {
         }
     }
 
+    fn form(&self, key: &str) -> Option<Form> {
+        self.shape.find(key).map(|key| key.form)
+    }
+
     fn entry(&self, key: &'static str) -> Option<&'a Entry> {
-        debug_assert!(self.shape.keys().contains(&key), "{key} is not listed");
+        debug_assert!(self.shape.knows(key), "{key} is not listed");
         self.table.find(key)
     }
 }

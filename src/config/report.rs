@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use super::finding::{Faults, Finding, Place, Severity};
 use super::node::{At, Located, SourceId};
 use super::problem::Problem;
-use super::source::Source;
+use super::source::{Origin, Source};
 
 /// Findings kept of each severity; a broken file of megabytes must not become
 /// a report of gigabytes.
@@ -20,6 +20,7 @@ pub(super) struct Report {
     sources: Vec<Source>,
     faults: Kept,
     warnings: Kept,
+    advice: Kept,
     origins: BTreeMap<String, At>,
 }
 
@@ -43,13 +44,29 @@ struct Found {
 #[derive(Debug)]
 pub(super) struct Summary {
     pub(super) warnings: Vec<Finding>,
+    pub(super) advice: Vec<Finding>,
     pub(super) files: Vec<PathBuf>,
     pub(super) origins: BTreeMap<String, Place>,
 }
 
 impl Report {
     pub(super) fn add_source(&mut self, path: PathBuf, text: String) -> SourceId {
-        self.sources.push(Source::new(path, text));
+        self.add(Origin::File(path), text)
+    }
+
+    /// Takes in an environment variable; the place is the whole of it.
+    pub(super) fn add_variable(&mut self, name: String, text: String) -> At {
+        let end = text.len();
+        let source = self.add(Origin::Variable(name), text);
+        At {
+            source,
+            start: 0,
+            end,
+        }
+    }
+
+    fn add(&mut self, origin: Origin, text: String) -> SourceId {
+        self.sources.push(Source::new(origin, text));
         SourceId(self.sources.len() - 1)
     }
 
@@ -60,12 +77,28 @@ impl Report {
             .unwrap_or_default()
     }
 
+    /// Keeps a value out of every excerpt.
+    pub(super) fn conceal(&mut self, at: At) {
+        if let Some(source) = self.sources.get_mut(at.source.0) {
+            source.conceal(at.start..at.end);
+        }
+    }
+
     pub(super) fn fault(&mut self, at: At, problem: Problem) {
         self.faults.add(problem, at, false, None);
     }
 
     pub(super) fn warning(&mut self, at: At, problem: Problem) {
         self.warnings.add(problem, at, false, None);
+    }
+
+    pub(super) fn advice(&mut self, at: At, problem: Problem) {
+        self.advice.add(problem, at, false, None);
+    }
+
+    /// Whether no fault was found so far.
+    pub(super) fn is_sound(&self) -> bool {
+        self.faults.count == 0
     }
 
     /// A fault of two places that collide.
@@ -109,22 +142,22 @@ impl Report {
         }
     }
 
-    /// All warnings where there was no fault, else everything.
+    /// Warnings and advice where there was no fault, else faults and warnings.
     pub(super) fn conclude(mut self) -> Result<Summary, Faults> {
+        let refused = !self.is_sound();
         let faults = std::mem::take(&mut self.faults);
         let warnings = std::mem::take(&mut self.warnings);
-        let refused = faults.count > 0;
         let mut found = self.print(faults, Severity::Fault);
         found.extend(self.print(warnings, Severity::Warning));
-        // Stable: what follows from the count stays behind what it counts.
-        found.sort_by_key(|(at, _)| *at);
-        let findings = found.into_iter().map(|(_, finding)| finding).collect();
+        let findings = in_order(found);
         if refused {
             return Err(Faults { findings });
         }
+        let advice = std::mem::take(&mut self.advice);
         let origins = self.origins.iter();
         Ok(Summary {
             warnings: findings,
+            advice: in_order(self.print(advice, Severity::Advice)),
             origins: origins
                 .map(|(key, at)| (key.clone(), self.place(*at, false)))
                 .collect(),
@@ -135,7 +168,11 @@ impl Report {
     /// The files that hold something; a file that was not read has no text here.
     fn read_files(&self) -> Vec<PathBuf> {
         let read = self.sources.iter().filter(|source| !source.text.is_empty());
-        read.map(|source| source.path.clone()).collect()
+        let files = read.filter_map(|source| match &source.origin {
+            Origin::File(path) => Some(path.clone()),
+            Origin::Variable(_) => None,
+        });
+        files.collect()
     }
 
     fn print(&self, kept: Kept, severity: Severity) -> Vec<(At, Finding)> {
@@ -164,29 +201,41 @@ impl Report {
 
     fn finding(&self, found: Found, severity: Severity) -> Finding {
         let source = self.sources.get(found.at.source.0);
+        // A variable is named, not shown: its value is all there is of it.
+        let in_file = source.filter(|source| matches!(source.origin, Origin::File(_)));
         Finding {
             severity,
             problem: found.problem,
             place: self.place(found.at, found.whole_file),
-            excerpt: source
+            excerpt: in_file
                 .filter(|_| !found.whole_file)
                 .map(|source| source.excerpt(found.at.start, found.at.end)),
             first: found.first.map(|at| self.place(at, false)),
         }
     }
 
-    fn place(&self, at: At, whole_file: bool) -> Place {
-        match self.sources.get(at.source.0) {
-            Some(source) => Place {
-                file: source.path.clone(),
+    /// Where a place is, for people.
+    pub(super) fn place(&self, at: At, whole_file: bool) -> Place {
+        let Some(source) = self.sources.get(at.source.0) else {
+            return Place::File {
+                path: PathBuf::new(),
+                position: None,
+            };
+        };
+        match &source.origin {
+            Origin::File(path) => Place::File {
+                path: path.clone(),
                 position: (!whole_file).then(|| source.position(at.start)),
             },
-            None => Place {
-                file: PathBuf::new(),
-                position: None,
-            },
+            Origin::Variable(name) => Place::Variable { name: name.clone() },
         }
     }
+}
+
+/// Stable: what follows from the count stays behind what it counts.
+fn in_order(mut found: Vec<(At, Finding)>) -> Vec<Finding> {
+    found.sort_by_key(|(at, _)| *at);
+    found.into_iter().map(|(_, finding)| finding).collect()
 }
 
 impl Kept {

@@ -2,87 +2,46 @@
 //! `[[listen]]`, `[probe]`, `[store]`, `[log]`.
 //!
 //! Each may stand in several files; a key set again replaces the earlier one.
-//! Ranges are wide: they refuse what cannot work, not what is unusual.
+//! The ranges are in [`super::keys`].
 
-use std::ops::RangeInclusive;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use crate::placement::IdentitySource;
 
-use super::draft::{Gathered, ScoreDraft};
+use super::draft::{Gathered, ListenDraft, ScoreDraft};
 use super::names::{id, name};
 use super::network::{host_port, listen_address};
 use super::node::{Located, Node};
-use super::reader::Reader;
+use super::problem::Problem;
+use super::reader::{Reader, put};
 use super::report::Report;
-use super::settings::{Listen, LogFormat, LogLevel};
+use super::settings::Listen;
 use super::shape::Shape;
 use super::value_error::ValueError;
-use super::values::{number, seconds, switch, time, word};
-
-const fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
-
-const fn s(seconds: u64) -> Duration {
-    Duration::from_secs(seconds)
-}
-
-const DAY: u64 = 86_400;
-const LEASE: RangeInclusive<u64> = 30..=30 * DAY;
-const OFFLINE_AFTER: RangeInclusive<u64> = 1..=DAY;
-const FAILOVER: RangeInclusive<Duration> = s(0)..=s(3600);
-/// guacd hangs up 15 s after its last input; a second is kept for the answer.
-const PLACEMENT: RangeInclusive<Duration> = s(1)..=s(14);
-const DRAIN: RangeInclusive<Duration> = s(0)..=s(30 * DAY);
-const CONNECT: RangeInclusive<Duration> = ms(100)..=s(14);
-const FIRST_BYTE: RangeInclusive<Duration> = s(1)..=s(600);
-const HANDSHAKE: RangeInclusive<Duration> = s(1)..=s(60);
-const PROBE_INTERVAL: RangeInclusive<Duration> = s(1)..=s(3600);
-const PROBE_TIMEOUT: RangeInclusive<Duration> = ms(50)..=s(60);
-const WEIGHT: RangeInclusive<u32> = 0..=10_000;
-pub(super) const HEALTH: RangeInclusive<u8> = 0..=100;
+use super::values::word;
+use super::words::{CONDUCTS, FORMATS, LEVELS, SOURCES, UNMATCHED};
 
 pub(super) fn broker(node: &Node, report: &mut Report, into: &mut Gathered) {
     let Some(mut table) = Reader::open(Shape::Broker, node, report) else {
         return;
     };
     let rules = &mut into.rules;
+    put(&mut rules.conduct, table.read("mode", word(CONDUCTS)));
+    put(&mut rules.unmatched, table.read("unmatched", word(UNMATCHED)));
+    put(&mut rules.reconnect_existing, table.switch("reconnect_existing"));
+    put(&mut rules.single_session_per_user, table.switch("single_session_per_user"));
+    put(&mut rules.lease, table.time("lease_seconds"));
+    put(&mut rules.min_health_score, table.number("min_health_score"));
+    put(&mut rules.offline_after, table.time("offline_after_seconds"));
+    put(&mut rules.reconnect_failover, table.time("reconnect_failover"));
+    put(&mut rules.max_sessions, table.number("max_sessions").map(Located::some));
+    put(&mut rules.max_pending_logons, table.number("max_pending_logons"));
+    put(&mut rules.slow_start, table.time("slow_start"));
+    put(&mut rules.max_tunnels_per_user, table.number("max_tunnels_per_user").map(Located::some));
+    put(&mut rules.allow_farm_selector, table.switch("allow_farm_selector"));
     let timeouts = &mut into.config.timeouts;
-    table.set("reconnect_existing", &mut rules.reconnect_existing, switch);
-    table.set(
-        "single_session_per_user",
-        &mut rules.single_session_per_user,
-        switch,
-    );
-    table.set("lease_seconds", &mut rules.lease, seconds(LEASE));
-    table.set(
-        "min_health_score",
-        &mut rules.min_health_score,
-        number(HEALTH),
-    );
-    table.set(
-        "offline_after_seconds",
-        &mut rules.offline_after,
-        seconds(OFFLINE_AFTER),
-    );
-    table.set(
-        "reconnect_failover",
-        &mut rules.reconnect_failover,
-        time(FAILOVER),
-    );
-    table.set(
-        "allow_farm_selector",
-        &mut rules.allow_farm_selector,
-        switch,
-    );
-    table.set(
-        "placement_timeout",
-        &mut timeouts.placement,
-        time(PLACEMENT),
-    );
-    table.set("drain_timeout", &mut timeouts.drain, time(DRAIN));
+    put(&mut timeouts.placement, table.time("placement_timeout"));
+    put(&mut timeouts.drain, table.time("drain_timeout"));
     into.has_default_farm |= table.has("default_farm");
     if let Some(farm) = table.read("default_farm", id) {
         into.default_farm = Some(farm);
@@ -94,7 +53,7 @@ pub(super) fn broker(node: &Node, report: &mut Report, into: &mut Gathered) {
 
 /// A farm may name some of the weights; the others stay global.
 pub(super) fn read_score(mut table: Reader<'_>) -> ScoreDraft {
-    let mut weight = |key| table.read(key, number(WEIGHT)).map(|found| found.value);
+    let mut weight = |key| table.number(key).map(|found| found.value);
     ScoreDraft {
         health: weight("health"),
         active: weight("active"),
@@ -112,15 +71,10 @@ pub(super) fn identity(node: &Node, report: &mut Report, into: &mut Gathered) {
     if let Some(order) = read_order(&mut table) {
         rules.identity_order = order;
     }
-    if let Some(domain) = table.read("default_domain", name) {
-        rules.default_domain = Some(domain.value);
-    }
+    put(&mut rules.default_domain, table.read("default_domain", name).map(Located::some));
+    put(&mut rules.require_match, table.switch("require_match"));
+    rules.domains.extend(table.domains("domains"));
 }
-
-const SOURCES: &[(&str, IdentitySource)] = &[
-    ("username", IdentitySource::Username),
-    ("name", IdentitySource::Name),
-];
 
 fn read_order(table: &mut Reader<'_>) -> Option<Vec<IdentitySource>> {
     let order = table.list("order", word(SOURCES))?;
@@ -135,31 +89,49 @@ pub(super) fn guacd(node: &Node, report: &mut Report, into: &mut Gathered) {
         return;
     };
     let guacd = &mut into.config.guacd;
-    table.set("address", &mut guacd.address, host_port);
-    table.set("connect_timeout", &mut guacd.connect_timeout, time(CONNECT));
+    put(&mut guacd.address, table.read("address", host_port));
+    put(&mut guacd.connect_timeout, table.time("connect_timeout"));
 }
 
 pub(super) fn listen(node: &Node, report: &mut Report, into: &mut Gathered) {
     let Some(mut table) = Reader::open(Shape::Listen, node, report) else {
         return;
     };
-    let mut listen = Listen::default();
     let address = table.require("address", listen_address);
-    table.set(
-        "first_byte_timeout",
-        &mut listen.first_byte_timeout,
-        time(FIRST_BYTE),
-    );
-    table.set(
-        "handshake_timeout",
-        &mut listen.handshake_timeout,
-        time(HANDSHAKE),
-    );
+    let mut draft = ListenDraft::default();
+    read_listener(&mut table, &mut draft);
     if let Some(address) = address {
-        listen.address = address.value;
-        let at = address.at;
-        into.listen.push(Located { value: listen, at });
+        draft.listen.address = address.value;
+        draft.address_at = Some(address.at);
+        into.listen.push(draft);
     }
+}
+
+/// What the environment says of the listener, where there is but one.
+pub(super) fn only_listener(node: &Node, report: &mut Report, into: &mut Gathered) {
+    let Some(mut table) = Reader::open(Shape::Listen, node, report) else {
+        return;
+    };
+    if into.listen.len() > 1 {
+        table.fault_here(Problem::WhichListener);
+        return;
+    }
+    let mut draft = into.listen.pop().unwrap_or_default();
+    if let Some(address) = table.read("address", listen_address) {
+        draft.listen.address = address.value;
+        draft.address_at = Some(address.at);
+    }
+    read_listener(&mut table, &mut draft);
+    into.listen.push(draft);
+}
+
+fn read_listener(table: &mut Reader<'_>, draft: &mut ListenDraft) {
+    let Listen { source, first_byte_timeout, handshake_timeout, .. } = &mut draft.listen;
+    put(source, table.read("source", name).map(Located::some));
+    put(first_byte_timeout, table.time("first_byte_timeout"));
+    let handshake = table.time("handshake_timeout");
+    draft.handshake_at = handshake.as_ref().map(|found| found.at).or(draft.handshake_at);
+    put(handshake_timeout, handshake);
 }
 
 pub(super) fn probe(node: &Node, report: &mut Report, into: &mut Gathered) {
@@ -167,8 +139,8 @@ pub(super) fn probe(node: &Node, report: &mut Report, into: &mut Gathered) {
         return;
     };
     let probe = &mut into.config.probe;
-    table.set("interval", &mut probe.interval, time(PROBE_INTERVAL));
-    table.set("timeout", &mut probe.timeout, time(PROBE_TIMEOUT));
+    put(&mut probe.interval, table.time("interval"));
+    put(&mut probe.timeout, table.time("timeout"));
 }
 
 pub(super) fn store(node: &Node, report: &mut Report, into: &mut Gathered) {
@@ -176,7 +148,7 @@ pub(super) fn store(node: &Node, report: &mut Report, into: &mut Gathered) {
         return;
     };
     let path = |node: &Node| name(node).map(PathBuf::from);
-    table.set("path", &mut into.config.store.path, path);
+    put(&mut into.config.store.path, table.read("path", path));
 }
 
 pub(super) fn log(node: &Node, report: &mut Report, into: &mut Gathered) {
@@ -184,15 +156,6 @@ pub(super) fn log(node: &Node, report: &mut Report, into: &mut Gathered) {
         return;
     };
     let log = &mut into.config.log;
-    table.set("level", &mut log.level, word(LEVELS));
-    table.set("format", &mut log.format, word(FORMATS));
+    put(&mut log.level, table.read("level", word(LEVELS)));
+    put(&mut log.format, table.read("format", word(FORMATS)));
 }
-
-const LEVELS: &[(&str, LogLevel)] = &[
-    ("error", LogLevel::Error),
-    ("warn", LogLevel::Warn),
-    ("info", LogLevel::Info),
-    ("debug", LogLevel::Debug),
-    ("trace", LogLevel::Trace),
-];
-const FORMATS: &[(&str, LogFormat)] = &[("text", LogFormat::Text), ("json", LogFormat::Json)];

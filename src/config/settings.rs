@@ -52,6 +52,8 @@ impl Default for Config {
 pub struct Listen {
     /// IP address and port; port 0 lets the system choose.
     pub address: SocketAddr,
+    /// Which Guacamole comes in here, where connection ids of several overlap.
+    pub source: Option<String>,
     /// A connection that sent nothing for this long is closed without a word.
     pub first_byte_timeout: Duration,
     /// Time from `select` to a complete `connect`.
@@ -62,6 +64,7 @@ impl Default for Listen {
     fn default() -> Self {
         Self {
             address: SocketAddr::from((Ipv4Addr::LOCALHOST, 4822)),
+            source: None,
             first_byte_timeout: Duration::from_secs(30),
             handshake_timeout: Duration::from_secs(15),
         }

@@ -1,9 +1,9 @@
-//! The tables of the configuration and the keys each of them knows.
-//!
-//! The one list of keys: [`super::reader`] refuses what is not in it, the
-//! suggestions come from it, and a test holds the sample file against it.
+//! The tables of the configuration, and where a key that is not known was meant
+//! to go. The keys themselves are in [`super::keys`].
 
 use std::fmt;
+
+use super::keys::{self, Key};
 
 /// A kind of table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,8 +24,6 @@ pub(super) enum Shape {
     Resource,
 }
 
-const SCORE: &[&str] = &["health", "active", "disconnected", "cpu", "memory"];
-
 impl Shape {
     /// Every kind of table.
     pub(super) const ALL: [Self; 13] = [
@@ -45,65 +43,43 @@ impl Shape {
     ];
 
     /// The keys known here.
-    pub(super) fn keys(self) -> &'static [&'static str] {
+    pub(super) fn keys(self) -> &'static [Key] {
         match self {
-            Self::Document => &[
-                "broker",
-                "identity",
-                "guacd",
-                "listen",
-                "probe",
-                "store",
-                "log",
-                "hosts",
-                "farms",
-                "resources",
-            ],
-            Self::Broker => &[
-                "reconnect_existing",
-                "single_session_per_user",
-                "lease_seconds",
-                "min_health_score",
-                "offline_after_seconds",
-                "reconnect_failover",
-                "default_farm",
-                "allow_farm_selector",
-                "placement_timeout",
-                "drain_timeout",
-                "score",
-            ],
-            Self::BrokerScore | Self::FarmScore => SCORE,
-            Self::Identity => &["order", "default_domain"],
-            Self::Guacd => &["address", "connect_timeout"],
-            Self::Listen => &["address", "first_byte_timeout", "handshake_timeout"],
-            Self::Probe => &["interval", "timeout"],
-            Self::Store => &["path"],
-            Self::Log => &["level", "format"],
-            Self::Host => &["id", "name", "address", "port", "farm_ids", "tags", "mode"],
-            Self::Farm => &[
-                "id",
-                "name",
-                "enabled",
-                "agent_ids",
-                "required_tags",
-                "reconnect_existing",
-                "min_health_score",
-                "default_domain",
-                "score",
-            ],
-            Self::Resource => &[
-                "id",
-                "name",
-                "kind",
-                "farm_id",
-                "enabled",
-                "guacamole_connection_id",
-                "guacamole_connection_name",
-                "hostnames",
-                "remote_app",
-                "remote_app_dir",
-                "remote_app_args",
-            ],
+            Self::Document => keys::DOCUMENT,
+            Self::Broker => keys::BROKER,
+            Self::BrokerScore => keys::BROKER_SCORE,
+            Self::Identity => keys::IDENTITY,
+            Self::Guacd => keys::GUACD,
+            Self::Listen => keys::LISTEN,
+            Self::Probe => keys::PROBE,
+            Self::Store => keys::STORE,
+            Self::Log => keys::LOG,
+            Self::Host => keys::HOST,
+            Self::Farm => keys::FARM,
+            Self::FarmScore => keys::FARM_SCORE,
+            Self::Resource => keys::RESOURCE,
+        }
+    }
+
+    /// The names of these keys.
+    pub(super) fn names(self) -> impl Iterator<Item = &'static str> {
+        self.keys().iter().map(|key| key.name)
+    }
+
+    pub(super) fn find(self, name: &str) -> Option<&'static Key> {
+        self.keys().iter().find(|key| key.name == name)
+    }
+
+    pub(super) fn knows(self, name: &str) -> bool {
+        self.find(name).is_some()
+    }
+
+    /// The keys a table of this kind cannot do without.
+    pub(super) fn required(self) -> &'static [&'static str] {
+        match self {
+            Self::Listen | Self::Host => &["address"],
+            Self::Resource => &["kind"],
+            _ => &[],
         }
     }
 
@@ -134,7 +110,7 @@ impl Shape {
     pub(super) fn example(self, key: &str) -> Option<&'static str> {
         match (self, key) {
             (Self::Host, "address") => Some("address = \"10.0.0.11\""),
-            (Self::Resource, "kind") => Some("kind = \"desktop\" or kind = \"remoteapp\""),
+            (Self::Resource, "kind") => Some("kind = \"desktop\", \"remoteapp\" or \"as-connected\""),
             (Self::Resource, "remote_app") => Some("remote_app = \"||Alias\""),
             (Self::Listen, "address") => Some("address = \"127.0.0.1:4822\""),
             _ => None,
@@ -150,9 +126,8 @@ impl Shape {
         }
         let plain = key.to_lowercase().replace('-', "_");
         let allowed = (plain.chars().count() / 3).min(2);
-        self.keys()
-            .iter()
-            .map(|known| (strsim::osa_distance(&plain, known), *known))
+        self.names()
+            .map(|known| (strsim::osa_distance(&plain, known), known))
             .filter(|(distance, _)| *distance <= allowed)
             .min()
             .map(|(_, known)| known)
@@ -167,7 +142,7 @@ impl Shape {
         let singles = Self::ALL
             .into_iter()
             .filter(|shape| shape.section().is_some());
-        let mut homes = singles.filter(|shape| *shape != self && shape.keys().contains(&key));
+        let mut homes = singles.filter(|shape| *shape != self && shape.knows(key));
         homes.next().filter(|_| homes.next().is_none())
     }
 }

@@ -15,12 +15,23 @@ use super::mask::secret_values;
 const BEFORE: usize = 60;
 const AFTER: usize = 100;
 
-/// One file that was read.
+/// What a text was read from.
+#[derive(Debug)]
+pub(super) enum Origin {
+    File(PathBuf),
+    /// An environment variable of this name.
+    Variable(String),
+}
+
+/// One file or environment variable that was read.
 #[derive(Debug)]
 pub(super) struct Source {
-    pub(super) path: PathBuf,
+    pub(super) origin: Origin,
     pub(super) text: String,
     lines: OnceCell<Vec<usize>>,
+    /// Values that their readers know to be nobody's business.
+    concealed: Vec<Range<usize>>,
+    // INVARIANT: in order and not overlapping.
     secrets: OnceCell<Vec<Range<usize>>>,
 }
 
@@ -44,13 +55,20 @@ pub(super) struct Excerpt {
 }
 
 impl Source {
-    pub(super) fn new(path: PathBuf, text: String) -> Self {
+    pub(super) fn new(origin: Origin, text: String) -> Self {
         Self {
-            path,
+            origin,
             text,
             lines: OnceCell::new(),
+            concealed: Vec::new(),
             secrets: OnceCell::new(),
         }
+    }
+
+    /// Never shows this stretch.
+    pub(super) fn conceal(&mut self, range: Range<usize>) {
+        self.concealed.push(range);
+        self.secrets = OnceCell::new();
     }
 
     /// The line and column of a byte offset.
@@ -111,7 +129,10 @@ impl Source {
     }
 
     fn secret_at(&self, offset: usize) -> Option<usize> {
-        let secrets = self.secrets.get_or_init(|| secret_values(&self.text));
+        let secrets = self.secrets.get_or_init(|| {
+            let found = secret_values(&self.text);
+            merged(found.into_iter().chain(self.concealed.iter().cloned()))
+        });
         let next = secrets.partition_point(|range| range.end <= offset);
         secrets
             .get(next)
@@ -131,6 +152,20 @@ impl Source {
         let (from, to) = (self.boundary(from), self.boundary(to));
         self.text.get(from..to).unwrap_or_default()
     }
+}
+
+/// The same stretches in order, those that touch made one.
+fn merged(ranges: impl Iterator<Item = Range<usize>>) -> Vec<Range<usize>> {
+    let mut sorted: Vec<_> = ranges.collect();
+    sorted.sort_by_key(|range| range.start);
+    let mut merged: Vec<Range<usize>> = Vec::with_capacity(sorted.len());
+    for range in sorted {
+        match merged.last_mut() {
+            Some(last) if range.start < last.end => last.end = last.end.max(range.end),
+            _ => merged.push(range),
+        }
+    }
+    merged
 }
 
 /// An excerpt in the making.
@@ -163,7 +198,7 @@ impl Cut {
 
 /// Control characters and those that turn the writing direction could rewrite
 /// what the terminal shows.
-fn harmless(c: char) -> char {
+pub(super) fn harmless(c: char) -> char {
     match c {
         '\t' => ' ',
         '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => '\u{fffd}',
@@ -177,7 +212,7 @@ mod tests {
     use super::*;
 
     fn excerpt(text: &str, mark: &str) -> String {
-        let source = Source::new(PathBuf::from("a.toml"), text.to_owned());
+        let source = Source::new(Origin::File("a.toml".into()), text.to_owned());
         let start = text.find(mark).unwrap();
         let excerpt = source.excerpt(start, start + mark.len());
         let marks = " ".repeat(excerpt.indent) + &"^".repeat(excerpt.width);
@@ -229,7 +264,7 @@ mod tests {
 
     #[test]
     fn the_end_of_the_text_is_a_place_too() {
-        let source = Source::new(PathBuf::from("a.toml"), "a = ".to_owned());
+        let source = Source::new(Origin::File("a.toml".into()), "a = ".to_owned());
         assert_eq!(source.position(4), Position { line: 1, column: 5 });
         let excerpt = source.excerpt(4, 4);
         assert_eq!((excerpt.indent, excerpt.width), (4, 1));

@@ -6,10 +6,13 @@
 //! With `BLESS=1` in the environment the expected files are written instead;
 //! read what changed before you keep it.
 
+mod environment;
 mod folder;
 mod hostile;
 mod keys;
 mod samples;
+mod schema;
+mod show;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,7 +29,7 @@ fn data(name: &str) -> PathBuf {
 
 /// Loads a case and prints its findings with paths as seen from `root`.
 fn run(path: &Path, root: &Path) -> (Option<Loaded>, String) {
-    let (loaded, text) = match load(path) {
+    let (loaded, text) = match load(path, []) {
         Ok(loaded) => {
             let text = print(&loaded.warnings);
             (Some(loaded), text)

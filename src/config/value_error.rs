@@ -30,6 +30,12 @@ pub(super) enum ValueError {
         allowed: Vec<&'static str>,
         got: String,
     },
+    #[error("\"{}\" is neither true nor false", Shown(text))]
+    NotASwitch { text: String },
+    #[error("\"{}\" is not a whole number", Shown(text))]
+    NotANumber { text: String },
+    #[error("is not UTF-8 text")]
+    NotUtf8,
     #[error("must not be blank")]
     Blank,
     #[error("must not be an empty list")]
@@ -47,6 +53,20 @@ pub(super) enum ValueError {
     IdCharacter { c: char },
     #[error("\"{}\" is not an alias", Shown(alias))]
     Alias { alias: String },
+    #[error("a domain must not contain `{c}`")]
+    DomainCharacter { c: char },
+    #[error("stands for the same domain as `{}` and has another value", Shown(earlier))]
+    TwoDomains { earlier: String },
+    #[error("\"{}\" is not the name of a connection parameter", Shown(text))]
+    NotAParameter { text: String },
+    #[error("the address comes from the host alone")]
+    AddressParameter,
+    #[error("this parameter names a resource and is never sent to guacd")]
+    CarrierParameter,
+    #[error("a RemoteApp is described by keys of its own")]
+    RemoteAppParameter,
+    #[error("who the user is cannot depend on the host")]
+    IdentityParameter,
 
     #[error("\"{}\" is a URL", Shown(text))]
     Url { text: String },
@@ -90,6 +110,19 @@ impl ValueError {
                 "`;`, `|` and `=` separate fields where ids are used; use `-` or `_`".to_owned()
             }
             Self::Alias { .. } => "write the alias bare or with two bars: \"Sage\" or \"||Sage\"".to_owned(),
+            Self::DomainCharacter { .. } => {
+                "write the domain alone, as it stands behind the `@` or before the backslash".to_owned()
+            }
+            Self::TwoDomains { .. } => "remove one of them; letter case makes no difference".to_owned(),
+            Self::NotAParameter { .. } => {
+                "parameters are named as guacd names them: a-z, 0-9 and `-`, at most 64".to_owned()
+            }
+            Self::AddressParameter => "set `address` and `port` of the host".to_owned(),
+            Self::RemoteAppParameter => {
+                "set `remote_app`, `remote_app_dir` and `remote_app_args` of a resource".to_owned()
+            }
+            Self::IdentityParameter => "set it in a resource".to_owned(),
+            Self::CarrierParameter => "remove it".to_owned(),
             Self::Url { .. } => "write the host name or IP address alone".to_owned(),
             Self::PortInAddress { host, port, .. } => {
                 format!("write address = \"{}\" and port = {port}", Shown(host))
@@ -110,6 +143,9 @@ impl ValueError {
             Self::OuterSpace => "remove the white space".to_owned(),
             Self::OutOfRange { .. }
             | Self::NotOneOf { .. }
+            | Self::NotASwitch { .. }
+            | Self::NotANumber { .. }
+            | Self::NotUtf8
             | Self::Blank
             | Self::EmptyList
             | Self::TooLong { .. }

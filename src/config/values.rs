@@ -5,11 +5,11 @@
 //! [`super::names`].
 
 use std::fmt::Display;
-use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::node::{Node, Value};
 use super::value_error::ValueError;
+use super::words::{Words, spelt};
 
 pub(super) fn wrong_type(node: &Node, expected: &'static str) -> ValueError {
     ValueError::WrongType {
@@ -33,43 +33,50 @@ pub(super) fn switch(node: &Node) -> Result<bool, ValueError> {
 }
 
 /// A whole number within the range.
-pub(super) fn number<T>(range: RangeInclusive<T>) -> impl FnOnce(&Node) -> Result<T, ValueError>
-where
-    T: TryFrom<i64> + PartialOrd + Display + Copy,
-{
+pub(super) fn number<T: TryFrom<i64>>(
+    (least, most): (i64, i64),
+) -> impl Fn(&Node) -> Result<T, ValueError> {
     move |node| {
-        let got = match &node.value {
-            Value::Integer(number) => number,
-            Value::HugeInteger => return Err(out_of_range(&range, "more")),
-            _ => return Err(wrong_type(node, "a whole number")),
+        let refused = |got: &dyn Display| ValueError::OutOfRange {
+            least: least.to_string(),
+            most: most.to_string(),
+            got: got.to_string(),
         };
-        T::try_from(*got)
-            .ok()
-            .filter(|number| range.contains(number))
-            .ok_or_else(|| out_of_range(&range, got))
+        match &node.value {
+            Value::Integer(got) => Some(*got)
+                .filter(|got| (least..=most).contains(got))
+                .and_then(|got| T::try_from(got).ok())
+                .ok_or_else(|| refused(got)),
+            Value::HugeInteger => Err(refused(&"more")),
+            _ => Err(wrong_type(node, "a whole number")),
+        }
     }
 }
 
 /// A whole number of seconds within the range, for the keys that carry the
 /// unit in their name.
 pub(super) fn seconds(
-    range: RangeInclusive<u64>,
+    (least, most): (u64, u64),
 ) -> impl FnOnce(&Node) -> Result<Duration, ValueError> {
+    let fits = move |seconds: &u64| (least..=most).contains(seconds);
     move |node| match &node.value {
         Value::Text(text) => Err(ValueError::SecondsAsText {
             seconds: text
                 .parse()
                 .ok()
                 .or_else(|| parse_time(text).map(|time| time.as_secs()))
-                .filter(|seconds| range.contains(seconds)),
+                .filter(fits),
         }),
-        _ => number(range)(node).map(Duration::from_secs),
+        _ => {
+            let bound = |seconds| i64::try_from(seconds).unwrap_or(i64::MAX);
+            number((bound(least), bound(most)))(node).map(Duration::from_secs)
+        }
     }
 }
 
 /// A time with its unit, within the range.
 pub(super) fn time(
-    range: RangeInclusive<Duration>,
+    (least, most): (Duration, Duration),
 ) -> impl FnOnce(&Node) -> Result<Duration, ValueError> {
     move |node| {
         let text = match &node.value {
@@ -87,12 +94,12 @@ pub(super) fn time(
             },
             Err(_) => ValueError::NotATime { text: text.clone() },
         })?;
-        if range.contains(&time) {
+        if (least..=most).contains(&time) {
             Ok(time)
         } else {
             Err(ValueError::OutOfRange {
-                least: show_time(*range.start()),
-                most: show_time(*range.end()),
+                least: show_time(least),
+                most: show_time(most),
                 got: text.clone(),
             })
         }
@@ -100,26 +107,16 @@ pub(super) fn time(
 }
 
 /// One of a fixed set of words.
-pub(super) fn word<T: Copy>(
-    words: &'static [(&'static str, T)],
-) -> impl Fn(&Node) -> Result<T, ValueError> {
+pub(super) fn word<T: Copy>(words: Words<T>) -> impl Fn(&Node) -> Result<T, ValueError> {
     move |node| {
         let got = text(node)?;
         let found = words.iter().find(|(word, _)| *word == got);
         found
             .map(|(_, meaning)| *meaning)
             .ok_or_else(|| ValueError::NotOneOf {
-                allowed: words.iter().map(|(word, _)| *word).collect(),
+                allowed: spelt(words),
                 got: got.to_owned(),
             })
-    }
-}
-
-fn out_of_range<T: Display>(range: &RangeInclusive<T>, got: impl Display) -> ValueError {
-    ValueError::OutOfRange {
-        least: range.start().to_string(),
-        most: range.end().to_string(),
-        got: got.to_string(),
     }
 }
 
@@ -181,7 +178,7 @@ mod tests {
         node(Value::Text(text.to_owned()))
     }
 
-    const ANY: RangeInclusive<Duration> = Duration::ZERO..=Duration::MAX;
+    const ANY: (Duration, Duration) = (Duration::ZERO, Duration::MAX);
 
     #[test]
     fn times_are_a_number_and_a_unit() {
@@ -235,26 +232,26 @@ mod tests {
             let refused = ValueError::SecondsAsText {
                 seconds: seconds_meant,
             };
-            assert_eq!(seconds(30..=1000)(&written(text)), Err(refused), "{text}");
+            assert_eq!(seconds((30, 1000))(&written(text)), Err(refused), "{text}");
         }
         assert_eq!(
-            seconds(30..=1000)(&node(Value::Integer(30))),
+            seconds((30, 1000))(&node(Value::Integer(30))),
             Ok(Duration::from_secs(30))
         );
     }
 
     #[test]
     fn numbers_keep_to_their_range() {
-        assert_eq!(number(0..=100_u8)(&node(Value::Integer(100))), Ok(100));
+        assert_eq!(number::<u8>((0, 100))(&node(Value::Integer(100))), Ok(100));
         for got in [101, -1, 300, i64::MIN] {
-            let refused = number(0..=100_u8)(&node(Value::Integer(got)));
+            let refused = number::<u8>((0, 100))(&node(Value::Integer(got)));
             assert!(
                 matches!(refused, Err(ValueError::OutOfRange { .. })),
                 "{got}"
             );
         }
-        assert!(number(0..=100_u8)(&node(Value::HugeInteger)).is_err());
-        assert!(number(0..=100_u8)(&node(Value::Fraction)).is_err());
+        assert!(number::<u8>((0, 100))(&node(Value::HugeInteger)).is_err());
+        assert!(number::<u8>((0, 100))(&node(Value::Fraction)).is_err());
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use tempfile::TempDir;
 
 use super::{print, run};
-use crate::config::{Loaded, load};
+use crate::config::{Loaded, Place, load};
 use crate::placement::{FarmId, HostId};
 
 /// A directory with a main file that sets nothing, and an empty `conf.d`.
@@ -31,7 +31,7 @@ impl Folder {
     }
 
     fn load(&self) -> Loaded {
-        load(&self.path("sessionguard.toml")).unwrap_or_else(|faults| panic!("{faults}"))
+        load(&self.path("sessionguard.toml"), []).unwrap_or_else(|faults| panic!("{faults}"))
     }
 
     fn refused(&self) -> String {
@@ -82,8 +82,11 @@ fn a_later_file_replaces_settings_and_adds_objects() {
     );
     let origin = |key: &str| {
         let place = &loaded.origins[key];
-        let name = place.file.file_name().unwrap().to_str().unwrap().to_owned();
-        (name, place.position.unwrap().line)
+        let Place::File { path, .. } = place else {
+            panic!("{place}");
+        };
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        (name, place.position().unwrap().line)
     };
     assert_eq!(origin("broker.lease_seconds"), ("20-b.toml".to_owned(), 2));
     assert_eq!(
@@ -118,7 +121,7 @@ fn other_files_in_conf_d_are_passed_over() {
         folder.write(&format!("conf.d/{name}"), "not a configuration");
     }
     folder.write("conf.d/farm.yaml", "id: office");
-    folder.write("conf.d/FARM.JSON", r#"{ "id": "office" }"#);
+    folder.write("conf.d/FARM.JSON", r#"{ "id": "office", "enabled": false }"#);
     let loaded = folder.load();
     assert_eq!(loaded.config.directory.farms().count(), 1);
     assert_eq!(loaded.files.len(), 2);
@@ -143,7 +146,7 @@ fn no_conf_d_is_no_fault() {
 fn an_empty_main_file_is_warned_of_and_conf_d_is_read() {
     let folder = Folder::new();
     folder.write("sessionguard.toml", "");
-    folder.write("conf.d/farm.json", r#"{ "id": "office" }"#);
+    folder.write("conf.d/farm.json", r#"{ "id": "office", "enabled": false }"#);
     let loaded = folder.load();
     assert!(loaded.config.directory.farm(&FarmId::from("office")).is_some());
     let warnings: Vec<_> = loaded.warnings.iter().map(|w| w.message()).collect();

@@ -186,7 +186,7 @@ proptest! {
         for name in NAMES {
             let path = folder.path().join(name);
             std::fs::write(&path, &bytes).unwrap();
-            let _ = crate::config::load(&path);
+            let _ = crate::config::load(&path, []);
         }
     }
 

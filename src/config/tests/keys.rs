@@ -27,12 +27,12 @@ fn with_nonsense(shape: Shape, key: &str) -> String {
 #[test]
 fn every_listed_key_is_read() {
     for shape in Shape::ALL {
-        for key in shape.keys() {
+        for key in shape.names() {
             let text = with_nonsense(shape, key);
             let line = text.lines().count();
             let faults = load_text("a.toml", &text).expect_err(&text);
             let read = faults.findings().iter().any(|finding| {
-                let at = finding.place().position.map(|position| position.line);
+                let at = finding.place().position().map(|position| position.line);
                 at == Some(line) && !finding.message().starts_with("unknown key")
             });
             assert!(read, "{shape} {key}: {faults}");

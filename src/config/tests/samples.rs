@@ -16,7 +16,7 @@ fn sample() -> String {
 
 /// The sample with its examples switched on: lines that begin with `#` and no
 /// blank.
-fn sample_in_full() -> String {
+pub(super) fn sample_in_full() -> String {
     let line = |line: &str| match line.strip_prefix('#') {
         Some(rest) if !rest.is_empty() && !rest.starts_with(' ') => rest.to_owned(),
         _ => line.to_owned(),
@@ -73,16 +73,80 @@ fn the_sample_names_every_key() {
         panic!("a document is a table");
     };
     for shape in Shape::ALL {
-        for key in shape.keys() {
+        for key in shape.names() {
             let named = table_of(&root, shape).has(key);
             assert!(named, "`{key}` of {shape} is missing");
         }
     }
 }
 
+/// A comment above each key, or above the keys it stands with.
+#[test]
+fn the_sample_explains_every_key() {
+    let text = sample();
+    let lines: Vec<&str> = text.lines().collect();
+    let is_key = |line: &str| {
+        let line = line.strip_prefix('#').unwrap_or(line);
+        line.split_once(" = ").is_some_and(|(key, _)| {
+            Shape::ALL.into_iter().any(|shape| shape.knows(key))
+        })
+    };
+    let mut explained = false;
+    for line in lines {
+        if line.starts_with("# ") {
+            explained = true;
+        } else if line.trim().is_empty() {
+            explained = false;
+        } else {
+            assert!(explained || !is_key(line), "{line}");
+        }
+    }
+}
+
+#[test]
+fn objects_of_other_tools_get_advice_that_is_no_warning() {
+    let root = data("examples");
+    let loaded = load(&root.join("sessionguard.toml"), []).unwrap();
+    let advice: Vec<_> = loaded.advice.iter().map(|advice| advice.to_string()).collect();
+    let advice = advice.join("\n").replace(&format!("{}/", root.display()), "");
+    assert_eq!(
+        advice,
+        "conf.d/resource-office-desktop.json:2:11: advice: no host name leads to the resource `office-desktop`, only what a connection says
+  2 |   \"name\": \"Office Desktop\",
+    |           ^^^^^^^^^^^^^^^^
+  help: in Guacamole, type this as the hostname of the connection: sessionguard:name=Office Desktop
+conf.d/resource-sage.json:2:11: advice: no host name leads to the resource `sage`, only what a connection says
+  2 |   \"name\": \"Sage\",
+    |           ^^^^^^
+  help: in Guacamole, type this as the hostname of the connection: sessionguard:name=Sage"
+    );
+}
+
+#[test]
+fn advice_names_the_most_telling_way_to_a_resource() {
+    let selector = |keys: &str| {
+        let text = format!("[[resources]]\nid = \"r\"\nkind = \"desktop\"\n{keys}\n");
+        let loaded = load_text("a.toml", &text).unwrap();
+        let help = loaded.advice.iter().find_map(|advice| advice.help());
+        help.map(|help| help.split_once("connection: ").unwrap().1.to_owned())
+    };
+    for (keys, text) in [
+        ("", Some("sessionguard:resource=r")),
+        ("guacamole_connection_id = 42", Some("sessionguard:id=42")),
+        ("guacamole_connection_id = \"a;b\"", Some("sessionguard:resource=r")),
+        ("guacamole_connection_name = 'O\\ü; \"D\"'", Some("sessionguard:name=O\\ü; \"D\"")),
+        ("guacamole_connection_id = 42\nguacamole_connection_name = \"D\"", Some("sessionguard:name=D")),
+        ("hostnames = [\"farm.example.com\"]", None),
+        ("load_balance_info = \"tsv://x\"", None),
+        ("enabled = false", None),
+    ] {
+        assert_eq!(selector(keys).as_deref(), text, "{keys}");
+    }
+}
+
 #[test]
 fn the_minimal_file_brokers() {
-    let loaded = load(&project().join("config/minimal.toml")).unwrap();
+    let loaded = load(&project().join("config/minimal.toml"), []).unwrap();
     assert_eq!(loaded.warnings, []);
     let directory = &loaded.config.directory;
     assert_eq!(directory.hosts().count(), 1);

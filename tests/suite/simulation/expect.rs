@@ -1,0 +1,259 @@
+//! What the rules make of a request: written down once more, by the order of
+//! their steps, without a look at how the product does it.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use sessionguard::placement::{Farm, HostId, Mode, Resource, SessionState, Snapshot, Timestamp};
+
+use super::ask::{Ask, Lead, Who, alias};
+use super::figures::{Figures, Signal, is_of, mean};
+use super::model::{Key, Model};
+use super::scene::Scene;
+
+/// Everything an expectation is drawn from.
+pub(super) struct Ground<'a> {
+    pub(super) scene: &'a Scene,
+    pub(super) model: &'a Model,
+    pub(super) snapshot: &'a Snapshot,
+    pub(super) now: Timestamp,
+}
+
+/// What must come out of a request.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Expect {
+    /// One of these hosts, because a tunnel is open there.
+    Beside(Vec<HostId>),
+    /// This host, because a session or a lease is there.
+    Back(HostId, Way),
+    /// One of these: the best of those that may take somebody new.
+    New(Vec<HostId>),
+    /// A refusal of this kind.
+    Refused(&'static str),
+    /// It is none of ours.
+    NotOurs,
+}
+
+/// What leads back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    Session(SessionState),
+    Lease,
+}
+
+/// An expectation and what it was drawn from.
+pub(super) struct Drawn<'a> {
+    pub(super) expect: Expect,
+    pub(super) farm: Option<&'a Farm>,
+    pub(super) resource: Option<&'a Resource>,
+    pub(super) who: Option<Who>,
+    pub(super) key: Option<Key>,
+    /// The farm's hosts.
+    pub(super) figures: BTreeMap<&'a HostId, Figures<'a>>,
+}
+
+/// What bounds a host.
+pub(super) struct Bounds {
+    pub(super) sessions: Option<u32>,
+    pub(super) pending: u32,
+    slow_start: Duration,
+}
+
+impl<'a> Ground<'a> {
+    pub(super) fn draw(&self, ask: &Ask) -> Drawn<'a> {
+        let mut drawn = Drawn {
+            expect: Expect::NotOurs,
+            farm: None,
+            resource: None,
+            who: None,
+            key: None,
+            figures: BTreeMap::new(),
+        };
+        let (resource, farm) = match ask.leads(self.scene) {
+            Lead::To(resource, farm) => (resource, farm),
+            Lead::Closed(kind) => {
+                drawn.expect = Expect::Refused(kind);
+                return drawn;
+            }
+            Lead::NotOurs => return drawn,
+        };
+        (drawn.farm, drawn.resource) = (Some(farm), resource);
+        for host in self.scene.members(&farm.id) {
+            let view = self.snapshot.hosts[host].as_ref();
+            let figures = Figures::of(self.model, host, view, self.now);
+            drawn.figures.insert(host, figures);
+        }
+        if ask.disagrees() && self.scene.rules.require_match {
+            drawn.expect = Expect::Refused("login mismatch");
+            return drawn;
+        }
+        drawn.who = ask.who(self.scene, farm, &self.model.known);
+        let narrow = resource.map(|r| &r.id);
+        let key = |who| Model::key(self.scene, who, &farm.id, narrow);
+        drawn.key = drawn.who.clone().map(key);
+        drawn.expect = self.steps(&drawn, farm);
+        drawn
+    }
+
+    fn steps(&self, drawn: &Drawn<'_>, farm: &Farm) -> Expect {
+        if self.too_many(drawn) {
+            return Expect::Refused("too many tunnels");
+        }
+        if let Some(beside) = self.beside(drawn, farm) {
+            return beside;
+        }
+        let back = self.session(drawn, farm);
+        match back.or_else(|| self.lease(drawn, farm)) {
+            Some((host, way)) if self.has_room(&host, &drawn.figures[&host]) => {
+                Expect::Back(host, way)
+            }
+            Some(_) => Expect::Refused("logons pending"),
+            None => self.new_session(drawn, farm),
+        }
+    }
+
+    fn too_many(&self, drawn: &Drawn<'_>) -> bool {
+        let (Some(most), Some(key)) = (self.scene.rules.max_tunnels_per_user, &drawn.key) else {
+            return false;
+        };
+        let keeping = self.model.keeping(key, self.now).filter(|s| s.holds && s.until > self.now);
+        u32::try_from(keeping.count()).unwrap() >= most
+    }
+
+    /// An open tunnel of this key decides alone: in this farm first.
+    fn beside(&self, drawn: &Drawn<'_>, farm: &Farm) -> Option<Expect> {
+        let key = drawn.key.as_ref()?;
+        let usable = |host: &&HostId| {
+            let member = drawn.figures.get(*host);
+            member.is_some_and(|figures| figures.view.mode != Mode::Maintenance)
+        };
+        let kept = || self.model.keeping(key, self.now);
+        let here: Vec<_> = kept().filter(|s| s.farm == farm.id).map(|s| &s.host).collect();
+        if !here.is_empty() {
+            let hosts: Vec<_> = here.into_iter().filter(usable).cloned().collect();
+            return Some(match hosts.is_empty() {
+                true => Expect::Refused("held elsewhere"),
+                false => Expect::Beside(hosts),
+            });
+        }
+        let hosts: Vec<_> = kept().map(|s| &s.host).filter(usable).cloned().collect();
+        (!hosts.is_empty()).then_some(Expect::Beside(hosts))
+    }
+
+    /// Whether somebody who belongs on a host is sent there.
+    fn takes_back(&self, figures: &Figures<'_>) -> bool {
+        figures.view.mode != Mode::Maintenance && figures.takes_back(self.scene)
+    }
+
+    fn session(&self, drawn: &Drawn<'_>, farm: &Farm) -> Option<(HostId, Way)> {
+        let who = drawn.who.as_ref()?;
+        let wanted = farm.overrides.reconnect_existing;
+        if !wanted.unwrap_or(self.scene.rules.reconnect_existing) {
+            return None;
+        }
+        let open = drawn.figures.iter().filter(|(_, f)| self.takes_back(f));
+        let theirs = open.flat_map(|(host, figures)| {
+            let of_user = figures.sessions().iter().filter(|s| is_of(who, s));
+            of_user.map(move |s| (s.state, Reverse(s.latest), *host))
+        });
+        let (state, _, host) = theirs.min()?;
+        Some((host.clone(), Way::Session(state)))
+    }
+
+    fn lease(&self, drawn: &Drawn<'_>, farm: &Farm) -> Option<(HostId, Way)> {
+        let homes = self.model.homes(drawn.key.as_ref()?, self.now);
+        let (own, other): (Vec<_>, Vec<_>) = homes.into_iter().partition(|(f, _)| **f == farm.id);
+        let mut hosts = own.into_iter().chain(other).map(|(_, home)| &home.host);
+        let takes = |host: &&HostId| {
+            let member = drawn.figures.get(*host);
+            member.is_some_and(|figures| self.takes_back(figures))
+        };
+        hosts.find(takes).map(|host| (host.clone(), Way::Lease))
+    }
+
+    fn new_session(&self, drawn: &Drawn<'_>, farm: &Farm) -> Expect {
+        let all = &drawn.figures;
+        if all.is_empty() {
+            return Expect::Refused("empty farm");
+        }
+        let app = alias(drawn.resource);
+        let fit: Vec<_> = all.iter().filter(|(_, f)| self.fits(f, farm, app)).collect();
+        let roomy = |host: &HostId, f: &Figures<'_>| {
+            let most = self.bounds(host).sessions;
+            most.is_none_or(|most| f.users() < usize::try_from(most).unwrap())
+        };
+        let unfull: Vec<_> = fit.into_iter().filter(|(host, f)| roomy(host, f)).collect();
+        let eligible: Vec<_> = unfull.iter().filter(|(host, f)| self.has_room(host, f)).collect();
+        if !eligible.is_empty() {
+            let cpu = mean(all.values().filter_map(Figures::cpu));
+            let memory = mean(all.values().filter_map(Figures::memory));
+            let weights = self.scene.rules.weights;
+            let rank = |f: &Figures<'_>| {
+                let (active, left) = f.load();
+                (f.score(&weights, cpu, memory), active + left)
+            };
+            let ranked: Vec<_> = eligible.iter().map(|(host, f)| (rank(f), **host)).collect();
+            let top = ranked.iter().map(|((score, _), _)| *score).fold(f64::MIN, f64::max);
+            let level = ranked.iter().filter(|((score, _), _)| top - score < 1e-6);
+            let fewest = level.clone().map(|((_, count), _)| *count).min();
+            let best = level.filter(|((_, count), _)| Some(*count) == fewest);
+            return Expect::New(best.map(|(_, host)| (*host).clone()).collect());
+        }
+        if !unfull.is_empty() {
+            return Expect::Refused("logons pending");
+        }
+        let listens = |f: &Figures<'_>| f.view.report.as_ref().is_none_or(|r| r.rdp_listener_ok);
+        let in_service = |f: &Figures<'_>| f.view.mode == Mode::Online;
+        // A host out of service is asked no further: its listener does not count.
+        let reached = all.values().any(|f| {
+            f.signal(self.scene) == Signal::Good && (!in_service(f) || self.ill(f, farm) || listens(f))
+        });
+        let withdrawn = !all.values().any(in_service);
+        Expect::Refused(if reached || withdrawn { "busy" } else { "unreachable" })
+    }
+
+    fn ill(&self, figures: &Figures<'_>, farm: &Farm) -> bool {
+        let least = farm.overrides.min_health_score;
+        figures.health() < least.unwrap_or(self.scene.rules.min_health_score)
+    }
+
+    /// Whether a host may take somebody new, room aside.
+    fn fits(&self, figures: &Figures<'_>, farm: &Farm, app: Option<&str>) -> bool {
+        let lacks = |r: &sessionguard::placement::Report| {
+            let same = |alias: &str, known: &String| alias.eq_ignore_ascii_case(known);
+            app.is_some_and(|alias| r.missing_remote_apps.iter().any(|known| same(alias, known)))
+        };
+        let report = figures.view.report.as_ref();
+        figures.view.mode == Mode::Online
+            && figures.signal(self.scene) == Signal::Good
+            && !self.ill(figures, farm)
+            && report.is_none_or(|r| r.rdp_listener_ok && !lacks(r))
+    }
+
+    fn has_room(&self, host: &HostId, figures: &Figures<'_>) -> bool {
+        let bounds = self.bounds(host);
+        figures.pending() < figures.pending_cap(bounds.pending, bounds.slow_start)
+    }
+
+    /// The host's own word, the ruling farm's, everybody's.
+    pub(super) fn bounds(&self, id: &HostId) -> Bounds {
+        let (scene, host) = (self.scene, self.scene.host(id));
+        let named = host.farm_ids.iter().find_map(|id| scene.farm(id));
+        let ruling = named.or_else(|| scene.farms.iter().find(|f| scene.member(f, host)));
+        let word = ruling.map(|farm| &farm.overrides);
+        let rules = &scene.rules;
+        let sessions = host.max_sessions.or(word.and_then(|w| w.max_sessions));
+        let pending = host.max_pending_logons.or(word.and_then(|w| w.max_pending_logons));
+        Bounds {
+            sessions: sessions.or(rules.max_sessions),
+            pending: pending.unwrap_or(rules.max_pending_logons),
+            slow_start: word.and_then(|w| w.slow_start).unwrap_or(rules.slow_start),
+        }
+    }
+
+    pub(super) fn cap(&self, host: &HostId, figures: &Figures<'_>) -> u32 {
+        let bounds = self.bounds(host);
+        figures.pending_cap(bounds.pending, bounds.slow_start)
+    }
+}
