@@ -20,6 +20,7 @@ mod suite {
     mod leases;
     mod lifecycle;
     mod log;
+    mod malformed;
     mod placement_wire;
     mod refusals;
     mod relay;

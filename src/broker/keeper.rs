@@ -44,6 +44,8 @@ pub(super) struct Held {
     pub(super) key: LeaseKey,
     tunnel: TunnelId,
     tell: Tell,
+    /// Nothing was claimed, so that there is nothing to end.
+    void: bool,
 }
 
 #[derive(Debug)]
@@ -82,6 +84,7 @@ impl Tell {
             key,
             tunnel,
             tell: self.clone(),
+            void: false,
         }
     }
 }
@@ -93,6 +96,12 @@ impl Held {
 
     pub(super) fn stood(&self) {
         self.note(News::Stood);
+    }
+
+    /// Ends it without a word: the claim was not written. An end told now would
+    /// be written after the same tunnel's next claim, and take that back.
+    pub(super) fn void(mut self) {
+        self.void = true;
     }
 
     fn note(&self, news: News) {
@@ -108,7 +117,9 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.note(News::Ended);
+        if !self.void {
+            self.note(News::Ended);
+        }
     }
 }
 

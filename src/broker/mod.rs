@@ -150,24 +150,24 @@ impl Broker {
         else {
             return Ok(Some((decision, None)));
         };
-        // Made before the claim: cancelled while the claim is being written,
-        // it still gives back what may have been written.
-        let hold = Hold {
-            seat,
-            lease: key.map(|key| self.keeper.held(key, tunnel.clone())),
-            clock: self.clock,
-        };
-        if let Some(held) = &hold.lease {
+        let mut lease = None;
+        if let Some(key) = key {
+            // Made before the claim: cancelled while the claim is being
+            // written, it still gives back what may have been written.
+            let held = self.keeper.held(key, tunnel.clone());
             let mut record = known.record;
-            if !record.claim(farm, &placement.host, tunnel, now) {
-                // Between reading and deciding the moment moved on: again.
+            let claimed = record.claim(farm, &placement.host, tunnel, now)
+                && self.leases.write(&held.key, known.version, record).await? == Replaced::Done;
+            if !claimed {
+                // The moment moved on, or somebody wrote in between: again.
+                held.void();
                 return Ok(None);
             }
-            match self.leases.write(&held.key, known.version, record).await? {
-                Replaced::Done => held.claimed(),
-                Replaced::Conflict => return Ok(None),
-            }
+            held.claimed();
+            lease = Some(held);
         }
+        let clock = self.clock;
+        let hold = Hold { seat, lease, clock };
         Ok(Some((decision, Some(hold))))
     }
 

@@ -175,14 +175,19 @@ impl Stage {
     }
 
     /// User and password for the host: one's own at the stand-in, which logs
-    /// nobody on; the account from the command line at a real one.
-    pub(super) fn credentials(&self, login: &str) -> [(&'static str, String); 2] {
+    /// nobody on; the account from the command line at a real one, whose
+    /// certificate is likely to be its own.
+    pub(super) fn credentials(&self, login: &str) -> Vec<(&'static str, String)> {
         let (username, password) = match (&self.login, self.is_real()) {
             (Some(account), true) => (account.username.clone(), account.password.clone()),
             (None, true) => (String::new(), String::new()),
             (_, false) => (login.to_owned(), format!("{login}'s password")),
         };
-        [("username", username), ("password", password)]
+        let mut credentials = vec![("username", username), ("password", password)];
+        if self.is_real() {
+            credentials.push(("ignore-cert", "true".to_owned()));
+        }
+        credentials
     }
 
     /// The broker's configuration, as an administrator would write it. Every
