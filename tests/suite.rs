@@ -16,6 +16,7 @@ mod support;
 mod suite {
     mod carriers;
     mod handshake;
+    mod house;
     mod join;
     mod leases;
     mod lifecycle;

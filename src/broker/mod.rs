@@ -116,7 +116,10 @@ impl Broker {
     ) -> Result<Answer, PlaceError> {
         let id = DecisionId(Uuid::now_v7());
         let placed = timeout_at(deadline, async {
-            self.fleet.probed().await;
+            // What leads to no farm needs no host, and must not wait for one.
+            if Aim::take(&self.fleet.snapshot().directory, request).is_ok() {
+                self.fleet.probed().await;
+            }
             loop {
                 if let Some((decision, hold)) = self.attempt(request, tunnel).await? {
                     return Ok(Answer { id, decision, hold });

@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::support::{Broker, Names, ScriptedGuacd, Site, Stage, Visit, Visitor, eventually};
@@ -132,6 +133,22 @@ fn the_port_of_a_crashed_process_can_be_taken_again_at_once() {
     let stage = stage.restarted(Broker::kill);
     assert_eq!(stage.broker.address(), address);
     stage.tunnel(&Visit::office("ann"));
+}
+
+#[test]
+fn a_process_that_was_paused_goes_on_where_it_stood() {
+    let stage = Stage::one();
+    let (mut visitor, mut peer) = stage.desktop(&Visit::office("ann"));
+    stage.broker.signal("STOP");
+    peer.wire.send(b"4.sync,1.2;").unwrap();
+    visitor.wire.send(b"3.nop;").unwrap();
+    let mut waiting = Visitor::dial(stage.broker.address());
+    waiting.select("rdp");
+    thread::sleep(Duration::from_secs(2));
+    stage.broker.signal("CONT");
+    visitor.hear("sync");
+    assert_eq!(peer.wire.exact(6).unwrap(), b"3.nop;");
+    waiting.read_args();
 }
 
 #[test]

@@ -8,7 +8,7 @@ fn a_tunnel_leaves_one_line_at_its_placement_and_one_at_its_end() {
     let (mut visitor, mut peer) = stage.desktop(&Visit::office("CORP\\Ann"));
     visitor.wire.send(b"3.key,5.65307,1.1;").unwrap();
     peer.wire.exact(18).unwrap();
-    drop((visitor, peer));
+    drop(visitor);
 
     let placed = stage.broker.placed("corp\\ann");
     for (field, value) in [
@@ -27,6 +27,7 @@ fn a_tunnel_leaves_one_line_at_its_placement_and_one_at_its_end() {
     for (field, value) in [("level", "INFO"), ("by", "guacamole"), ("phase", "stood")] {
         assert_eq!(ended[field], value, "{ended}");
     }
+    assert!(ended["status"].is_null(), "nothing was told: {ended}");
     assert_eq!(ended["to_guacd"], 18);
     assert_eq!(ended["to_guacamole"], "4.sync,5.12345,1.1;".len());
     let seconds = ended["seconds"].as_f64().unwrap();
@@ -40,6 +41,29 @@ fn a_tunnel_leaves_one_line_at_its_placement_and_one_at_its_end() {
         .iter()
         .filter(|line| line["tunnel"] == placed["tunnel"]);
     assert_eq!(of_first.count(), 2);
+}
+
+#[test]
+fn the_status_is_what_guacamole_was_told() {
+    let stage = Stage::one();
+    for (user, goodbye, status) in [
+        ("ann", "", None),
+        ("bob", "10.disconnect;", None),
+        (
+            "carl",
+            "5.error,7.Aborted,3.519;",
+            Some("UPSTREAM_NOT_FOUND"),
+        ),
+    ] {
+        let (mut visitor, mut peer) = stage.desktop(&Visit::office(user));
+        peer.wire.send(goodbye).unwrap();
+        peer.wire.finish();
+        visitor.wire.rest().unwrap();
+        drop((visitor, peer));
+        let ended = stage.broker.ended(&stage.broker.placed(user));
+        assert_eq!(ended["by"], "guacd");
+        assert_eq!(ended["status"].as_str(), status, "{ended}");
+    }
 }
 
 #[test]

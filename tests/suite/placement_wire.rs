@@ -1,9 +1,10 @@
 //! Placement as it is seen from the wire: who is sent where.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::thread;
 
 use crate::support::{
-    BlackHole, ClosedPort, Names, ScriptedGuacd, ScriptedHost, Stage, Visit, eventually,
+    BlackHole, ClosedPort, Names, ScriptedGuacd, ScriptedHost, Stage, Visit, Visitor, eventually,
 };
 
 #[test]
@@ -123,4 +124,51 @@ fn hosts_are_probed_again_and_again() {
     eventually("three probes", || {
         (stage.hosts[0].asked() >= 3).then_some(())
     });
+}
+
+#[test]
+fn what_leads_to_no_host_does_not_wait_for_any() {
+    let silent = ScriptedHost::silent();
+    let guacd = ScriptedGuacd::polite(Names::rdp("1.6.0"));
+    let site = Stage::site(guacd.address(), &[silent.address()]).with(
+        "[broker]\nplacement_timeout = \"2s\"\n[probe]\ninterval = \"20s\"\ntimeout = \"20s\"\n",
+    );
+    let broker = site.start();
+    let elsewhere = Visit::rdp("ann").answer("hostname", "192.0.2.7");
+    let mut visitor = elsewhere.at(&broker);
+    visitor.ready();
+    assert_eq!(guacd.ready().value("hostname"), "192.0.2.7");
+    let unknown = Visit::rdp("ann").answer("hostname", "sessionguard:id=0");
+    assert_eq!(unknown.refused_at(&broker).code, 0x204);
+}
+
+#[test]
+fn fifty_users_at_once_are_spread_evenly() {
+    let stage = Stage::of(5);
+    let threads: Vec<_> = (0..50)
+        .map(|n| {
+            let address = stage.broker.address();
+            thread::spawn(move || {
+                let visit = Visit::office(&format!("user-{n}"));
+                let mut visitor = Visitor::dial(address);
+                visitor.click(&visit);
+                visitor.ready();
+                visitor
+            })
+        })
+        .collect();
+    let mut users = BTreeMap::new();
+    let mut open = Vec::new();
+    for _ in &threads {
+        let peer = stage.guacd.ready();
+        *users.entry(stage.host_of(&peer)).or_insert(0) += 1;
+        open.push(peer);
+    }
+    for thread in threads {
+        thread.join().unwrap();
+    }
+    assert!(
+        users.len() == 5 && users.values().all(|count| *count == 10),
+        "{users:?}"
+    );
 }

@@ -145,7 +145,13 @@ fn an_empty_main_file_is_warned_of_and_conf_d_is_read() {
     folder.write("sessionguard.toml", "");
     folder.write("conf.d/farm.json", r#"{ "id": "office" }"#);
     let loaded = folder.load();
-    assert!(loaded.config.directory.farm(&FarmId::from("office")).is_some());
+    assert!(
+        loaded
+            .config
+            .directory
+            .farm(&FarmId::from("office"))
+            .is_some()
+    );
     let warnings: Vec<_> = loaded.warnings.iter().map(|w| w.message()).collect();
     assert_eq!(warnings, ["the file is empty"]);
 }
