@@ -175,7 +175,9 @@ fn transact(
     pending: &mut Vec<Pending>,
 ) -> Result<(), StoreError> {
     let mut begun = database.begin_write().map_err(failed);
+    let mut writes = false;
     for call in calls {
+        writes |= matches!(call, Call::Replace { .. });
         let done = match &begun {
             Ok(transaction) => apply(transaction, call, pending),
             Err(error) => {
@@ -187,7 +189,13 @@ fn transact(
             begun = Err(error);
         }
     }
-    begun?.commit().map_err(failed)
+    let transaction = begun?;
+    if writes {
+        transaction.commit().map_err(failed)
+    } else {
+        // Nothing to keep, so nothing to wait for the disk for.
+        transaction.abort().map_err(failed)
+    }
 }
 
 fn apply(

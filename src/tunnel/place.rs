@@ -13,7 +13,7 @@ use super::resolve::Intent;
 use super::rewrite::rewrite;
 use super::stop::Stop;
 use crate::broker::{Answer, Hold};
-use crate::placement;
+use crate::placement::{self, TunnelId};
 
 /// guacd hangs up 15 s after it last read something: what comes later is lost,
 /// and the user would be logged on nowhere. Nothing is written past this.
@@ -57,11 +57,16 @@ impl Gateway {
         deadline: Instant,
         outcome: &mut Outcome,
     ) -> Result<Option<Hold>, Stop> {
+        let mut round = 0_u32;
         loop {
-            let answer = self
-                .broker
-                .place(request, outcome.tunnel(), deadline)
-                .await?;
+            // Each claim has a name of its own: the end of one that was given
+            // up is written later, and must not take the next one back.
+            let claim = match round {
+                0 => outcome.tunnel().clone(),
+                round => TunnelId::from(format!("{}.{round}", outcome.tunnel())),
+            };
+            round += 1;
+            let answer = self.broker.place(request, &claim, deadline).await?;
             let Answer { id, decision, hold } = answer;
             let placement = match &decision.outcome {
                 placement::Outcome::Placed(placement) => placement,
