@@ -16,10 +16,12 @@ mod support;
 mod suite {
     mod carriers;
     mod handshake;
+    mod house;
     mod join;
     mod leases;
     mod lifecycle;
     mod log;
+    mod malformed;
     mod placement_wire;
     mod refusals;
     mod relay;

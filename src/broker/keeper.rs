@@ -46,6 +46,8 @@ pub(super) struct Held {
     user: UserKey,
     doubtful: bool,
     tell: Tell,
+    /// Nothing was claimed, so that there is nothing to end.
+    void: bool,
 }
 
 #[derive(Debug)]
@@ -105,6 +107,7 @@ impl Tell {
             user,
             doubtful,
             tell: self.clone(),
+            void: false,
         }
     }
 }
@@ -116,6 +119,12 @@ impl Held {
 
     pub(super) fn stood(&self) {
         self.note(News::Stood);
+    }
+
+    /// Ends it without a word: the claim was not written. An end told now would
+    /// be written after the same tunnel's next claim, and take that back.
+    pub(super) fn void(mut self) {
+        self.void = true;
     }
 
     fn note(&self, news: News) {
@@ -139,7 +148,9 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.note(News::Ended);
+        if !self.void {
+            self.note(News::Ended);
+        }
     }
 }
 

@@ -120,7 +120,10 @@ impl Broker {
     ) -> Result<Answer, PlaceError> {
         let id = DecisionId(Uuid::now_v7());
         let placed = timeout_at(deadline, async {
-            self.fleet.probed().await;
+            // What leads to no farm needs no host, and must not wait for one.
+            if Aim::take(&self.fleet.snapshot(), request).is_ok() {
+                self.fleet.probed().await;
+            }
             loop {
                 let Some(answer) = self.attempt(id, request, tunnel).await? else {
                     continue;
@@ -199,30 +202,25 @@ impl Broker {
         else {
             return Ok(Some(answer));
         };
-        // Made before the claim: cancelled while the claim is being written,
-        // it still gives back what may have been written.
-        let claimant = key.zip(decision.user.clone());
-        let lease = claimant.map(|(key, user)| {
+        let mut lease = None;
+        if let Some((key, user)) = key.zip(decision.user.clone()) {
+            // Made before the claim: cancelled while the claim is being
+            // written, it still gives back what may have been written.
             let doubtful = decision.trust == Trust::Doubtful;
-            self.keeper.held(key, tunnel.clone(), user, doubtful)
-        });
-        let hold = Hold {
-            seat,
-            lease,
-            clock: self.clock,
-        };
-        if let Some(held) = &hold.lease {
+            let held = self.keeper.held(key, tunnel.clone(), user, doubtful);
             let mut record = known.record;
-            if !record.claim(farm, &placement.host, tunnel, decision.trust, now) {
-                // Between reading and deciding the moment moved on: again.
+            let claimed = record.claim(farm, &placement.host, tunnel, decision.trust, now)
+                && self.leases.write(&held.key, known.version, record).await? == Replaced::Done;
+            if !claimed {
+                // The moment moved on, or somebody wrote in between: again.
+                held.void();
                 return Ok(None);
             }
-            match self.leases.write(&held.key, known.version, record).await? {
-                Replaced::Done => held.claimed(),
-                Replaced::Conflict => return Ok(None),
-            }
+            held.claimed();
+            lease = Some(held);
         }
-        answer.hold = Some(hold);
+        let clock = self.clock;
+        answer.hold = Some(Hold { seat, lease, clock });
         Ok(Some(answer))
     }
 

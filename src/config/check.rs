@@ -76,7 +76,10 @@ fn warn_of_empty_tags(gathered: &Gathered, report: &mut Report) {
 fn assemble(gathered: &mut Gathered) -> Config {
     let mut config = std::mem::take(&mut gathered.config);
     let mut rules = std::mem::take(&mut gathered.rules);
-    rules.default_farm = gathered.default_farm.as_ref().map(|farm| farm.value.clone());
+    rules.default_farm = gathered
+        .default_farm
+        .as_ref()
+        .map(|farm| farm.value.clone());
     let global = rules.weights;
     let farms = gathered.farms.drain(..).map(|mut draft| {
         draft.farm.overrides.weights = draft.score.map(|score| score.over(global));
@@ -85,7 +88,11 @@ fn assemble(gathered: &mut Gathered) -> Config {
     let hosts = gathered.hosts.drain(..).map(|draft| draft.host);
     let resources = gathered.resources.drain(..).map(|draft| draft.resource);
     config.directory = Arc::new(Directory::new(rules, hosts, farms, resources));
-    let listen: Vec<Listen> = gathered.listen.drain(..).map(|draft| draft.listen).collect();
+    let listen: Vec<Listen> = gathered
+        .listen
+        .drain(..)
+        .map(|draft| draft.listen)
+        .collect();
     if !listen.is_empty() {
         config.listen = listen;
     }

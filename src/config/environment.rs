@@ -91,7 +91,9 @@ fn entry(key: &str, value: Value, at: At) -> Entry {
 
 /// Everything a variable could mean.
 pub(super) fn known() -> impl Iterator<Item = (Shape, &'static Key)> {
-    let tables = Shape::ALL.into_iter().filter(|shape| section(*shape).is_some());
+    let tables = Shape::ALL
+        .into_iter()
+        .filter(|shape| section(*shape).is_some());
     tables.flat_map(|shape| shape.keys().iter().map(move |key| (shape, key)))
 }
 
@@ -110,11 +112,17 @@ pub(super) fn name(shape: Shape, key: &Key) -> String {
 /// The variable that was most likely meant by one that means nothing.
 pub(super) fn near(unknown: &str) -> Option<String> {
     const LONGEST: usize = 80;
-    const SLIPS: usize = 4;
+    const SLIPS: usize = 3;
     if unknown.len() > LONGEST {
         return None;
     }
     let unknown = unknown.to_uppercase();
+    // What means an object means no setting, however near one is.
+    let objects = ["HOSTS", "FARMS", "RESOURCES"];
+    let table = unknown.strip_prefix(PREFIX)?.split(BETWEEN).next()?;
+    if objects.contains(&table) {
+        return None;
+    }
     let single = known().filter(|(_, key)| key.form.is_single());
     single
         .map(|(shape, key)| name(shape, key))

@@ -7,9 +7,7 @@
 use std::time::Duration;
 
 use super::shape::Shape;
-use super::words::{
-    CONDUCTS, FORMATS, KINDS, LEVELS, MODES, SOURCES, UNMATCHED, spelt,
-};
+use super::words::{CONDUCTS, FORMATS, KINDS, LEVELS, MODES, SOURCES, UNMATCHED, spelt};
 
 /// One key of one table.
 #[derive(Debug, Clone, Copy)]
@@ -118,16 +116,36 @@ const LOGONS: Form = Form::Number(1, 10_000);
 const SLOW_START: Form = Form::Time(s(0), s(3600));
 
 pub(super) const DOCUMENT: &[Key] = &[
-    key("broker", Form::Table(Shape::Broker), "How users are placed."),
+    key(
+        "broker",
+        Form::Table(Shape::Broker),
+        "How users are placed.",
+    ),
     key("identity", Form::Table(Shape::Identity), "Who the user is."),
     key("guacd", Form::Table(Shape::Guacd), "The guacd behind us."),
-    key("listen", Form::Tables(Shape::Listen), "Where Guacamole reaches us."),
-    key("probe", Form::Table(Shape::Probe), "Whether hosts answer on their RDP port."),
-    key("store", Form::Table(Shape::Store), "Where leases and host modes are kept."),
+    key(
+        "listen",
+        Form::Tables(Shape::Listen),
+        "Where Guacamole reaches us.",
+    ),
+    key(
+        "probe",
+        Form::Table(Shape::Probe),
+        "Whether hosts answer on their RDP port.",
+    ),
+    key(
+        "store",
+        Form::Table(Shape::Store),
+        "Where leases and host modes are kept.",
+    ),
     key("log", Form::Table(Shape::Log), "What is logged, and how."),
     key("hosts", Form::Tables(Shape::Host), "The RDP session hosts."),
     key("farms", Form::Tables(Shape::Farm), "Named groups of hosts."),
-    key("resources", Form::Tables(Shape::Resource), "Published desktops and RemoteApps."),
+    key(
+        "resources",
+        Form::Tables(Shape::Resource),
+        "Published desktops and RemoteApps.",
+    ),
 ];
 
 pub(super) const BROKER: &[Key] = &[
@@ -166,108 +184,322 @@ pub(super) const BROKER: &[Key] = &[
 ];
 
 pub(super) const BROKER_SCORE: &[Key] = &[
-    key("health", WEIGHT, "Weight of each health point, for the host.").or("10"),
-    key("active", WEIGHT, "Weight of each active session, against the host.").or("20"),
-    key("disconnected", WEIGHT, "Weight of each disconnected session, against the host.").or("5"),
-    key("cpu", WEIGHT, "Weight of each CPU percent, against the host.").or("2"),
-    key("memory", WEIGHT, "Weight of each percent of memory used, against the host.").or("1"),
+    key(
+        "health",
+        WEIGHT,
+        "Weight of each health point, for the host.",
+    )
+    .or("10"),
+    key(
+        "active",
+        WEIGHT,
+        "Weight of each active session, against the host.",
+    )
+    .or("20"),
+    key(
+        "disconnected",
+        WEIGHT,
+        "Weight of each disconnected session, against the host.",
+    )
+    .or("5"),
+    key(
+        "cpu",
+        WEIGHT,
+        "Weight of each CPU percent, against the host.",
+    )
+    .or("2"),
+    key(
+        "memory",
+        WEIGHT,
+        "Weight of each percent of memory used, against the host.",
+    )
+    .or("1"),
 ];
 
 /// As the global ones, which are the defaults.
 pub(super) const FARM_SCORE: &[Key] = &[
-    key("health", WEIGHT, "Weight of each health point, for the host."),
-    key("active", WEIGHT, "Weight of each active session, against the host."),
-    key("disconnected", WEIGHT, "Weight of each disconnected session, against the host."),
-    key("cpu", WEIGHT, "Weight of each CPU percent, against the host."),
-    key("memory", WEIGHT, "Weight of each percent of memory used, against the host."),
+    key(
+        "health",
+        WEIGHT,
+        "Weight of each health point, for the host.",
+    ),
+    key(
+        "active",
+        WEIGHT,
+        "Weight of each active session, against the host.",
+    ),
+    key(
+        "disconnected",
+        WEIGHT,
+        "Weight of each disconnected session, against the host.",
+    ),
+    key(
+        "cpu",
+        WEIGHT,
+        "Weight of each CPU percent, against the host.",
+    ),
+    key(
+        "memory",
+        WEIGHT,
+        "Weight of each percent of memory used, against the host.",
+    ),
 ];
 
 pub(super) const IDENTITY: &[Key] = &[
-    key("order", Form::Words(|| spelt(SOURCES)),
-        "Where the user's name is taken from, the first that is there.").or("[\"username\", \"name\"]"),
-    key("default_domain", Form::Name, "Domain of users who come without one."),
-    key("require_match", Form::Switch,
-        "Refuse a connection whose Guacamole login and RDP user are two people.").or("false"),
-    key("domains", Form::Texts,
-        "DNS domains and UPN suffixes, and the domains they stand for."),
+    key(
+        "order",
+        Form::Words(|| spelt(SOURCES)),
+        "Where the user's name is taken from, the first that is there.",
+    )
+    .or("[\"username\", \"name\"]"),
+    key(
+        "default_domain",
+        Form::Name,
+        "Domain of users who come without one.",
+    ),
+    key(
+        "require_match",
+        Form::Switch,
+        "Refuse a connection whose Guacamole login and RDP user are two people.",
+    )
+    .or("false"),
+    key(
+        "domains",
+        Form::Texts,
+        "DNS domains and UPN suffixes, and the domains they stand for.",
+    ),
 ];
 
 pub(super) const GUACD: &[Key] = &[
-    key("address", Form::HostPort, "Name or IP address, with the port.").or("\"127.0.0.1:4823\""),
-    key("connect_timeout", Form::Time(ms(100), s(14)), "Time for the whole dial.").or("\"3s\""),
+    key(
+        "address",
+        Form::HostPort,
+        "Name or IP address, with the port.",
+    )
+    .or("\"127.0.0.1:4823\""),
+    key(
+        "connect_timeout",
+        Form::Time(ms(100), s(14)),
+        "Time for the whole dial.",
+    )
+    .or("\"3s\""),
 ];
 
 pub(super) const LISTEN: &[Key] = &[
-    key("address", Form::Listener, "IP address and port to listen on.").or("\"127.0.0.1:4822\""),
-    key("source", Form::Name,
-        "Which Guacamole comes in here, where connection ids of several overlap."),
-    key("first_byte_timeout", Form::Time(s(1), s(600)),
-        "A connection that says nothing for this long is closed.").or("\"30s\""),
-    key("handshake_timeout", Form::Time(s(1), s(60)),
-        "Time for the complete handshake.").or("\"15s\""),
+    key(
+        "address",
+        Form::Listener,
+        "IP address and port to listen on.",
+    )
+    .or("\"127.0.0.1:4822\""),
+    key(
+        "source",
+        Form::Name,
+        "Which Guacamole comes in here, where connection ids of several overlap.",
+    ),
+    key(
+        "first_byte_timeout",
+        Form::Time(s(1), s(600)),
+        "A connection that says nothing for this long is closed.",
+    )
+    .or("\"30s\""),
+    key(
+        "handshake_timeout",
+        Form::Time(s(1), s(60)),
+        "Time for the complete handshake.",
+    )
+    .or("\"15s\""),
 ];
 
 pub(super) const PROBE: &[Key] = &[
-    key("interval", Form::Time(s(1), s(3600)), "From one probe of a host to the next.").or("\"10s\""),
-    key("timeout", Form::Time(ms(50), s(60)),
-        "An answer later than this is none; at most the interval.").or("\"2s\""),
+    key(
+        "interval",
+        Form::Time(s(1), s(3600)),
+        "From one probe of a host to the next.",
+    )
+    .or("\"10s\""),
+    key(
+        "timeout",
+        Form::Time(ms(50), s(60)),
+        "An answer later than this is none; at most the interval.",
+    )
+    .or("\"2s\""),
 ];
 
-pub(super) const STORE: &[Key] = &[
-    key("path", Form::Name, "The file; its directory must exist and be writable.")
-        .or("\"/var/lib/sessionguard/sessionguard.redb\""),
-];
+pub(super) const STORE: &[Key] = &[key(
+    "path",
+    Form::Name,
+    "The file; its directory must exist and be writable.",
+)
+.or("\"/var/lib/sessionguard/sessionguard.redb\"")];
 
 pub(super) const LOG: &[Key] = &[
-    key("level", Form::Word(|| spelt(LEVELS)), "The least serious line that is written.").or("\"info\""),
-    key("format", Form::Word(|| spelt(FORMATS)), "Lines for people or for programs.").or("\"text\""),
+    key(
+        "level",
+        Form::Word(|| spelt(LEVELS)),
+        "The least serious line that is written.",
+    )
+    .or("\"info\""),
+    key(
+        "format",
+        Form::Word(|| spelt(FORMATS)),
+        "Lines for people or for programs.",
+    )
+    .or("\"text\""),
 ];
 
 pub(super) const HOST: &[Key] = &[
-    key("id", Form::Id, "Also the id of the agent on this host; derived from the name if left out."),
-    key("name", Form::Name, "What people call it; the id if left out."),
+    key(
+        "id",
+        Form::Id,
+        "Also the id of the agent on this host; derived from the name if left out.",
+    ),
+    key(
+        "name",
+        Form::Name,
+        "What people call it; the id if left out.",
+    ),
     key("address", Form::Host, "Name or IP address, without port."),
     key("port", Form::Number(1, 65_535), "RDP port.").or("3389"),
-    key("farm_ids", Form::Ids, "Farms it belongs to; where one must be chosen the first rules."),
+    key(
+        "farm_ids",
+        Form::Ids,
+        "Farms it belongs to; where one must be chosen the first rules.",
+    ),
     key("tags", Form::Texts, "Tags that farms may ask for."),
-    key("mode", Form::Word(|| spelt(MODES)),
-        "Mode at the first start; one set while running is kept.").or("\"online\""),
-    key("max_sessions", USERS, "Most users on it at a time, for new sessions; the farm's if left out."),
-    key("max_pending_logons", LOGONS, "Most logons under way at a time; the farm's if left out."),
-    key("parameters", Form::Parameters, "Connection parameters set for every tunnel to this host."),
+    key(
+        "mode",
+        Form::Word(|| spelt(MODES)),
+        "Mode at the first start; one set while running is kept.",
+    )
+    .or("\"online\""),
+    key(
+        "max_sessions",
+        USERS,
+        "Most users on it at a time, for new sessions; the farm's if left out.",
+    ),
+    key(
+        "max_pending_logons",
+        LOGONS,
+        "Most logons under way at a time; the farm's if left out.",
+    ),
+    key(
+        "parameters",
+        Form::Parameters,
+        "Connection parameters set for every tunnel to this host.",
+    ),
 ];
 
 pub(super) const FARM: &[Key] = &[
     key("id", Form::Id, "Derived from the name if left out."),
-    key("name", Form::Name, "What people call it; the id if left out."),
+    key(
+        "name",
+        Form::Name,
+        "What people call it; the id if left out.",
+    ),
     key("enabled", Form::Switch, "A disabled farm places nobody.").or("true"),
     key("agent_ids", Form::Ids, "Hosts that belong to it."),
-    key("required_tags", Form::Texts, "A host that carries every one of these belongs to it."),
-    key("reconnect_existing", Form::Switch, "As in [broker], for this farm."),
+    key(
+        "required_tags",
+        Form::Texts,
+        "A host that carries every one of these belongs to it.",
+    ),
+    key(
+        "reconnect_existing",
+        Form::Switch,
+        "As in [broker], for this farm.",
+    ),
     key("min_health_score", HEALTH, "As in [broker], for this farm."),
-    key("max_sessions", USERS, "As in [broker], for each host of this farm."),
-    key("max_pending_logons", LOGONS, "As in [broker], for each host of this farm."),
+    key(
+        "max_sessions",
+        USERS,
+        "As in [broker], for each host of this farm.",
+    ),
+    key(
+        "max_pending_logons",
+        LOGONS,
+        "As in [broker], for each host of this farm.",
+    ),
     key("slow_start", SLOW_START, "As in [broker], for this farm."),
-    key("default_domain", Form::Name, "As in [identity], for this farm."),
-    key("score", Form::Table(Shape::FarmScore), "As in [broker], for this farm; may name some weights only."),
+    key(
+        "default_domain",
+        Form::Name,
+        "As in [identity], for this farm.",
+    ),
+    key(
+        "score",
+        Form::Table(Shape::FarmScore),
+        "As in [broker], for this farm; may name some weights only.",
+    ),
 ];
 
 pub(super) const RESOURCE: &[Key] = &[
     key("id", Form::Id, "Derived from the name if left out."),
-    key("name", Form::Name, "What people call it; the id if left out."),
+    key(
+        "name",
+        Form::Name,
+        "What people call it; the id if left out.",
+    ),
     key("kind", Form::Word(|| spelt(KINDS)), "What is published."),
-    key("farm_id", Form::Id, "Farm it lives on; default_farm of [broker] if left out."),
-    key("enabled", Form::Switch, "A disabled resource is refused, never passed through.").or("true"),
-    key("guacamole_connection_id", Form::ConnectionId, "Id of the Guacamole connection that stands for it."),
-    key("guacamole_connection_name", Form::Name, "Name of that connection, in any letter case."),
-    key("source", Form::Name, "The listener's source that id and name belong to; any if left out."),
-    key("hostnames", Form::Hosts, "Host names in a connection that mean this resource."),
-    key("load_balance_info", Form::Name, "The load-balance-info in a connection that means this resource."),
-    key("remote_app", Form::Alias, "Alias of the RemoteApp, with or without its bars."),
-    key("remote_app_dir", Form::FreeText, "Working directory of the RemoteApp."),
-    key("remote_app_args", Form::FreeText, "Command-line arguments of the RemoteApp."),
-    key("keep_parameters", Form::ParameterNames,
-        "Parameters left as Guacamole sent them though a placement clears them."),
-    key("parameters", Form::Parameters,
-        "Connection parameters set for every tunnel of this resource; they win over the host's."),
+    key(
+        "farm_id",
+        Form::Id,
+        "Farm it lives on; default_farm of [broker] if left out.",
+    ),
+    key(
+        "enabled",
+        Form::Switch,
+        "A disabled resource is refused, never passed through.",
+    )
+    .or("true"),
+    key(
+        "guacamole_connection_id",
+        Form::ConnectionId,
+        "Id of the Guacamole connection that stands for it.",
+    ),
+    key(
+        "guacamole_connection_name",
+        Form::Name,
+        "Name of that connection, in any letter case.",
+    ),
+    key(
+        "source",
+        Form::Name,
+        "The listener's source that id and name belong to; any if left out.",
+    ),
+    key(
+        "hostnames",
+        Form::Hosts,
+        "Host names in a connection that mean this resource.",
+    ),
+    key(
+        "load_balance_info",
+        Form::Name,
+        "The load-balance-info in a connection that means this resource.",
+    ),
+    key(
+        "remote_app",
+        Form::Alias,
+        "Alias of the RemoteApp, with or without its bars.",
+    ),
+    key(
+        "remote_app_dir",
+        Form::FreeText,
+        "Working directory of the RemoteApp.",
+    ),
+    key(
+        "remote_app_args",
+        Form::FreeText,
+        "Command-line arguments of the RemoteApp.",
+    ),
+    key(
+        "keep_parameters",
+        Form::ParameterNames,
+        "Parameters left as Guacamole sent them though a placement clears them.",
+    ),
+    key(
+        "parameters",
+        Form::Parameters,
+        "Connection parameters set for every tunnel of this resource; they win over the host's.",
+    ),
 ];

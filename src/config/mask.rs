@@ -168,9 +168,7 @@ pub(super) fn is_secret_name(name: &str) -> bool {
         "token",
         "credential",
     ];
-    parts.iter().any(|part| lower.contains(part))
-        || has_key_word(name)
-        || means_parameters(&lower)
+    parts.iter().any(|part| lower.contains(part)) || has_key_word(name) || means_parameters(&lower)
 }
 
 /// Connection parameters hold passwords under names of every kind; a slip of

@@ -193,9 +193,14 @@ fn read_kind(table: &mut Reader<'_>) -> Option<ResourceKind> {
 
 /// What is kept only counts where a placement would clear it.
 fn read_kept(table: &mut Reader<'_>) -> BTreeSet<String> {
-    let kept = table.list("keep_parameters", |node| text(node).and_then(parameter_name));
+    let kept = table.list("keep_parameters", |node| {
+        text(node).and_then(parameter_name)
+    });
     let kept = kept.map(value).unwrap_or_default();
-    for name in kept.iter().filter(|name| !parameters::is_cleared(&name.value)) {
+    for name in kept
+        .iter()
+        .filter(|name| !parameters::is_cleared(&name.value))
+    {
         let parameter = name.value.clone();
         table.warning(name.at, Problem::KeptAnyway { parameter });
     }

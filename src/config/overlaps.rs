@@ -111,13 +111,21 @@ fn refuse_equal_matchers(resources: &[ResourceDraft], report: &mut Report) {
     let enabled = || resources.iter().filter(|draft| draft.resource.enabled);
     let ids = enabled().filter_map(|draft| {
         let id = draft.resource.guacamole_connection_id.clone()?;
-        Some((id, draft.resource.source.as_deref(), draft.connection_id_at?))
+        Some((
+            id,
+            draft.resource.source.as_deref(),
+            draft.connection_id_at?,
+        ))
     });
     refuse_equal_by_source(ids, report, |id| Problem::EqualConnectionIds { id });
 
     let names = enabled().filter_map(|draft| {
         let name = draft.resource.guacamole_connection_name.as_deref()?;
-        Some((fold(name), draft.resource.source.as_deref(), draft.connection_name_at?))
+        Some((
+            fold(name),
+            draft.resource.source.as_deref(),
+            draft.connection_name_at?,
+        ))
     });
     refuse_equal_by_source(names, report, |name| Problem::EqualConnectionNames { name });
 
@@ -125,7 +133,9 @@ fn refuse_equal_matchers(resources: &[ResourceDraft], report: &mut Report) {
         let info = draft.resource.load_balance_info.clone();
         info.zip(draft.load_balance_at)
     });
-    refuse_equal(infos, report, |info| Problem::EqualLoadBalanceInfos { info });
+    refuse_equal(infos, report, |info| Problem::EqualLoadBalanceInfos {
+        info,
+    });
 
     let hostnames = enabled().flat_map(|draft| {
         let alias = match &draft.resource.kind {

@@ -29,6 +29,11 @@ pub(super) fn refused_in_resource(name: &str) -> Option<ValueError> {
 /// it would lead past the chosen host or confuse it.
 pub(super) fn is_cleared(name: &str) -> bool {
     let families = ["gateway-", "preconnection-", "wol-"];
-    let names = ["load-balance-info", "console", "cert-fingerprints", "initial-program"];
+    let names = [
+        "load-balance-info",
+        "console",
+        "cert-fingerprints",
+        "initial-program",
+    ];
     names.contains(&name) || families.iter().any(|family| name.starts_with(family))
 }

@@ -211,8 +211,7 @@ impl Problem {
             Self::ProbeOverlap => "make the timeout at most as long as the interval",
             Self::EqualIds { .. } => "give one of them another id",
             Self::EqualAddresses { .. } | Self::EqualListeners { .. } => "remove one of them",
-            Self::EqualConnectionIds { .. }
-            | Self::EqualConnectionNames { .. } => {
+            Self::EqualConnectionIds { .. } | Self::EqualConnectionNames { .. } => {
                 "a connection must lead to one resource: change or disable one of them, or \
                  tell with `source` which Guacamole each belongs to"
             }
@@ -250,7 +249,7 @@ impl Problem {
             Self::KeptAnyway { .. } => {
                 "remove it; only gateway-*, load-balance-info, preconnection-*, console, wol-*, \
                  cert-fingerprints and initial-program are cleared"
-            },
+            }
             Self::Unreadable { .. }
             | Self::Directory
             | Self::NotADirectory
@@ -272,7 +271,10 @@ fn unknown_key_help(key: &str, shape: Shape) -> String {
     } else if let Some(near) = shape.near(key) {
         format!("did you mean `{near}`?")
     } else {
-        format!("known here: {}", shape.names().collect::<Vec<_>>().join(", "))
+        format!(
+            "known here: {}",
+            shape.names().collect::<Vec<_>>().join(", ")
+        )
     }
 }
 

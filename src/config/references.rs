@@ -66,7 +66,9 @@ fn absent<'a, T: Ord>(
 
 fn follow_sources(gathered: &Gathered, report: &mut Report) {
     let listeners = gathered.listen.iter();
-    let known: BTreeSet<_> = listeners.filter_map(|draft| draft.listen.source.as_ref()).collect();
+    let known: BTreeSet<_> = listeners
+        .filter_map(|draft| draft.listen.source.as_ref())
+        .collect();
     for draft in &gathered.resources {
         if let (Some(source), Some(at)) = (&draft.resource.source, draft.source_at)
             && !known.contains(source)

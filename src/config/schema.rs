@@ -21,9 +21,14 @@ fn document() -> Value {
     let Value::Object(mut root) = table(Shape::Document) else {
         return Value::Null;
     };
-    root.insert("$schema".into(), "https://json-schema.org/draft/2020-12/schema".into());
+    root.insert(
+        "$schema".into(),
+        "https://json-schema.org/draft/2020-12/schema".into(),
+    );
     root.insert("title".into(), "sessionguard configuration".into());
-    let tables = Shape::ALL.into_iter().filter(|shape| *shape != Shape::Document);
+    let tables = Shape::ALL
+        .into_iter()
+        .filter(|shape| *shape != Shape::Document);
     let tables = tables.map(|shape| (name(shape).to_owned(), table(shape)));
     root.insert("$defs".into(), Value::Object(tables.collect()));
     Value::Object(root)
@@ -49,7 +54,9 @@ fn name(shape: Shape) -> &'static str {
 
 fn table(shape: Shape) -> Value {
     let keys = shape.keys().iter();
-    let properties: Map<_, _> = keys.map(|key| (key.name.to_owned(), property(key))).collect();
+    let properties: Map<_, _> = keys
+        .map(|key| (key.name.to_owned(), property(key)))
+        .collect();
     let mut table = json!({
         "type": "object",
         "additionalProperties": false,
@@ -66,7 +73,10 @@ fn table(shape: Shape) -> Value {
         more("required", json!(required));
     }
     if named {
-        more("anyOf", json!([{ "required": ["id"] }, { "required": ["name"] }]));
+        more(
+            "anyOf",
+            json!([{ "required": ["id"] }, { "required": ["name"] }]),
+        );
     }
     if shape == Shape::Resource {
         let remote_app = json!({ "properties": { "kind": { "const": "remoteapp" } } });

@@ -27,18 +27,48 @@ pub(super) fn broker(node: &Node, report: &mut Report, into: &mut Gathered) {
     };
     let rules = &mut into.rules;
     put(&mut rules.conduct, table.read("mode", word(CONDUCTS)));
-    put(&mut rules.unmatched, table.read("unmatched", word(UNMATCHED)));
-    put(&mut rules.reconnect_existing, table.switch("reconnect_existing"));
-    put(&mut rules.single_session_per_user, table.switch("single_session_per_user"));
+    put(
+        &mut rules.unmatched,
+        table.read("unmatched", word(UNMATCHED)),
+    );
+    put(
+        &mut rules.reconnect_existing,
+        table.switch("reconnect_existing"),
+    );
+    put(
+        &mut rules.single_session_per_user,
+        table.switch("single_session_per_user"),
+    );
     put(&mut rules.lease, table.time("lease_seconds"));
-    put(&mut rules.min_health_score, table.number("min_health_score"));
-    put(&mut rules.offline_after, table.time("offline_after_seconds"));
-    put(&mut rules.reconnect_failover, table.time("reconnect_failover"));
-    put(&mut rules.max_sessions, table.number("max_sessions").map(Located::some));
-    put(&mut rules.max_pending_logons, table.number("max_pending_logons"));
+    put(
+        &mut rules.min_health_score,
+        table.number("min_health_score"),
+    );
+    put(
+        &mut rules.offline_after,
+        table.time("offline_after_seconds"),
+    );
+    put(
+        &mut rules.reconnect_failover,
+        table.time("reconnect_failover"),
+    );
+    put(
+        &mut rules.max_sessions,
+        table.number("max_sessions").map(Located::some),
+    );
+    put(
+        &mut rules.max_pending_logons,
+        table.number("max_pending_logons"),
+    );
     put(&mut rules.slow_start, table.time("slow_start"));
-    put(&mut rules.max_tunnels_per_user, table.number("max_tunnels_per_user").map(Located::some));
-    put(&mut rules.allow_farm_selector, table.switch("allow_farm_selector"));
+    put(
+        &mut rules.max_tunnels_per_user,
+        table.number("max_tunnels_per_user").map(Located::some),
+    );
+    put(
+        &mut rules.allow_farm_selector,
+        table.switch("allow_farm_selector"),
+    );
     let timeouts = &mut into.config.timeouts;
     put(&mut timeouts.placement, table.time("placement_timeout"));
     put(&mut timeouts.drain, table.time("drain_timeout"));
@@ -71,7 +101,10 @@ pub(super) fn identity(node: &Node, report: &mut Report, into: &mut Gathered) {
     if let Some(order) = read_order(&mut table) {
         rules.identity_order = order;
     }
-    put(&mut rules.default_domain, table.read("default_domain", name).map(Located::some));
+    put(
+        &mut rules.default_domain,
+        table.read("default_domain", name).map(Located::some),
+    );
     put(&mut rules.require_match, table.switch("require_match"));
     rules.domains.extend(table.domains("domains"));
 }
@@ -126,11 +159,19 @@ pub(super) fn only_listener(node: &Node, report: &mut Report, into: &mut Gathere
 }
 
 fn read_listener(table: &mut Reader<'_>, draft: &mut ListenDraft) {
-    let Listen { source, first_byte_timeout, handshake_timeout, .. } = &mut draft.listen;
+    let Listen {
+        source,
+        first_byte_timeout,
+        handshake_timeout,
+        ..
+    } = &mut draft.listen;
     put(source, table.read("source", name).map(Located::some));
     put(first_byte_timeout, table.time("first_byte_timeout"));
     let handshake = table.time("handshake_timeout");
-    draft.handshake_at = handshake.as_ref().map(|found| found.at).or(draft.handshake_at);
+    draft.handshake_at = handshake
+        .as_ref()
+        .map(|found| found.at)
+        .or(draft.handshake_at);
     put(handshake_timeout, handshake);
 }
 

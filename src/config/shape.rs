@@ -110,7 +110,9 @@ impl Shape {
     pub(super) fn example(self, key: &str) -> Option<&'static str> {
         match (self, key) {
             (Self::Host, "address") => Some("address = \"10.0.0.11\""),
-            (Self::Resource, "kind") => Some("kind = \"desktop\", \"remoteapp\" or \"as-connected\""),
+            (Self::Resource, "kind") => {
+                Some("kind = \"desktop\", \"remoteapp\" or \"as-connected\"")
+            }
             (Self::Resource, "remote_app") => Some("remote_app = \"||Alias\""),
             (Self::Listen, "address") => Some("address = \"127.0.0.1:4822\""),
             _ => None,

@@ -55,7 +55,10 @@ pub(super) enum ValueError {
     Alias { alias: String },
     #[error("a domain must not contain `{c}`")]
     DomainCharacter { c: char },
-    #[error("stands for the same domain as `{}` and has another value", Shown(earlier))]
+    #[error(
+        "stands for the same domain as `{}` and has another value",
+        Shown(earlier)
+    )]
     TwoDomains { earlier: String },
     #[error("\"{}\" is not the name of a connection parameter", Shown(text))]
     NotAParameter { text: String },

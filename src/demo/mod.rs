@@ -161,8 +161,9 @@ impl<W: Write> Script<W> {
                 )?;
                 show.fact(
                     "",
-                    "the RemoteApp scene is left out, as it needs an application",
+                    "hosts' certificates are not checked, and the RemoteApp scene",
                 )?;
+                show.fact("", "is left out: it needs an application on them")?;
             }
         }
         for (at, host) in stage.hosts.iter().enumerate() {

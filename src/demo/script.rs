@@ -99,8 +99,10 @@ impl<W: Write> Script<W> {
             .score
             .map_or_else(String::new, |score| format!(", score {score}"));
         let host = &placed.host;
-        self.show
-            .fact("decided", format_args!("{host}: {}{score}", placed.reason))?;
+        self.show.fact(
+            "decided",
+            format_args!("{host}{score}, chosen by: {}", placed.reason),
+        )?;
         self.show
             .fact("", format_args!("decision {}", line.field("decision_id")))?;
         let mut cleared: Vec<_> = line.field("cleared").split(',').collect();

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::timeout;
 use uuid::Uuid;
 
 use super::fault::Fault;
@@ -17,7 +17,7 @@ use super::guacd::{Arrival, StandIn};
 use super::host::Host;
 use super::witness::Witness;
 use super::{Login, Options};
-use crate::app::{App, StartError};
+use crate::app::App;
 use crate::config::{self, HostPort};
 use crate::shutdown::Shutdown;
 
@@ -94,17 +94,8 @@ impl Stage {
             .config;
         config.store.path = self.folder.0.join("demo.redb");
         let shutdown = Shutdown::default();
-        let deadline = Instant::now() + STOPPED;
-        let app = loop {
-            match App::build(&config, shutdown.clone()).await {
-                Ok(app) => break app,
-                // The one before lets go of its file a moment after it stopped.
-                Err(StartError::Store(_)) if self.was_used() && Instant::now() < deadline => {
-                    sleep(Duration::from_millis(20)).await;
-                }
-                Err(error) => return Err(Fault::setup("the broker", error)),
-            }
-        };
+        let app = App::build(&config, shutdown.clone()).await;
+        let app = app.map_err(|error| Fault::setup("the broker", error))?;
         let address = app.addresses().into_iter().next();
         self.running = Some(Running {
             address: address.ok_or_else(|| Fault::setup("the broker", "it listens nowhere"))?,
@@ -112,10 +103,6 @@ impl Stage {
             broker: tokio::spawn(app.run()),
         });
         Ok(())
-    }
-
-    fn was_used(&self) -> bool {
-        self.folder.0.join("demo.redb").exists()
     }
 
     /// Stops the broker as an administrator would who does not wait: open
@@ -175,14 +162,19 @@ impl Stage {
     }
 
     /// User and password for the host: one's own at the stand-in, which logs
-    /// nobody on; the account from the command line at a real one.
-    pub(super) fn credentials(&self, login: &str) -> [(&'static str, String); 2] {
+    /// nobody on; the account from the command line at a real one, whose
+    /// certificate is likely to be its own.
+    pub(super) fn credentials(&self, login: &str) -> Vec<(&'static str, String)> {
         let (username, password) = match (&self.login, self.is_real()) {
             (Some(account), true) => (account.username.clone(), account.password.clone()),
             (None, true) => (String::new(), String::new()),
             (_, false) => (login.to_owned(), format!("{login}'s password")),
         };
-        [("username", username), ("password", password)]
+        let mut credentials = vec![("username", username), ("password", password)];
+        if self.is_real() {
+            credentials.push(("ignore-cert", "true".to_owned()));
+        }
+        credentials
     }
 
     /// The broker's configuration, as an administrator would write it. Every

@@ -35,7 +35,7 @@ pub(super) struct Click {
     /// Parameters as an administrator typed them.
     pub(super) typed: Vec<(&'static str, String)>,
     /// RDP or VNC user and password: sent, never shown.
-    pub(super) credentials: [(&'static str, String); 2],
+    pub(super) credentials: Vec<(&'static str, String)>,
 }
 
 /// What the page got so far.

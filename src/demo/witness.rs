@@ -80,6 +80,12 @@ impl Witness {
         timeout(PATIENCE, heard).await.ok()
     }
 
+    /// Whether this was said since `mark`; does not wait.
+    pub(super) fn heard(&self, mark: usize, message: &str) -> bool {
+        let lines = self.heard.lock();
+        lines.iter().skip(mark).any(|line| line.is(message))
+    }
+
     /// The last warnings, to explain a failure with.
     pub(super) fn warnings(&self) -> Vec<String> {
         let lines = self.heard.lock();
@@ -178,8 +184,10 @@ mod tests {
         assert_eq!(line.field("score"), "980");
         assert_eq!(line.field("count"), "3");
         assert_eq!(line.field("reason"), "");
+        assert!(witness.heard(mark, "Placed"));
 
         let mark = witness.mark();
+        assert!(!witness.heard(mark, "Placed"));
         let asked = witness.hear(mark, |line| line.is("Refused"));
         let said = async { tracing::warn!(reason = "because", "Refused") };
         let (line, ()) = tokio::join!(asked, said);

@@ -31,7 +31,9 @@ const BATCH: usize = 256;
 /// A lease store in one file. Cheap to call from any task.
 #[derive(Debug)]
 pub struct Embedded {
-    calls: mpsc::Sender<Call>,
+    // INVARIANT: `Some` until dropped.
+    calls: Option<mpsc::Sender<Call>>,
+    worker: Option<thread::JoinHandle<()>>,
 }
 
 enum Call {
@@ -76,18 +78,32 @@ impl Embedded {
         })?;
         check_schema(&database, path)?;
         let (calls, queue) = mpsc::channel(QUEUE);
-        thread::Builder::new()
-            .name("store".to_owned())
-            .spawn(move || work(&database, queue))
-            .map_err(|e| open(e.to_string()))?;
-        Ok(Self { calls })
+        let worker = thread::Builder::new().name("store".to_owned());
+        let worker = worker.spawn(move || work(&database, queue));
+        Ok(Self {
+            calls: Some(calls),
+            worker: Some(worker.map_err(|e| open(e.to_string()))?),
+        })
     }
 
     async fn call<T>(&self, make: impl FnOnce(Reply<T>) -> Call) -> Result<T, StoreError> {
         let (answer, answered) = oneshot::channel();
-        let sent = self.calls.send(make(answer)).await;
+        let calls = self.calls.as_ref().ok_or(StoreError::Closed)?;
+        let sent = calls.send(make(answer)).await;
         sent.map_err(|_| StoreError::Closed)?;
         answered.await.map_err(|_| StoreError::Closed)?
+    }
+}
+
+/// Waits until the file is closed, so that whoever comes next can open it. By
+/// then nobody is left to call, so the wait is for one commit at the most.
+impl Drop for Embedded {
+    fn drop(&mut self) {
+        drop(self.calls.take());
+        if let Some(worker) = self.worker.take() {
+            // A worker that panicked has closed the file as well.
+            let _ = worker.join();
+        }
     }
 }
 
@@ -159,7 +175,9 @@ fn transact(
     pending: &mut Vec<Pending>,
 ) -> Result<(), StoreError> {
     let mut begun = database.begin_write().map_err(failed);
+    let mut writes = false;
     for call in calls {
+        writes |= matches!(call, Call::Replace { .. });
         let done = match &begun {
             Ok(transaction) => apply(transaction, call, pending),
             Err(error) => {
@@ -171,7 +189,13 @@ fn transact(
             begun = Err(error);
         }
     }
-    begun?.commit().map_err(failed)
+    let transaction = begun?;
+    if writes {
+        transaction.commit().map_err(failed)
+    } else {
+        // Nothing to keep, so nothing to wait for the disk for.
+        transaction.abort().map_err(failed)
+    }
 }
 
 fn apply(

@@ -20,7 +20,7 @@ mod stop;
 use std::sync::Arc;
 use std::time::Duration;
 
-use guac_protocol::{Event, Instruction, Select};
+use guac_protocol::{Event, Instruction, Select, Side};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -170,9 +170,12 @@ impl Gateway {
         line.dialled(dial::guacd(&self.guacd).await?);
         line.tell_guacd(&question.to_instruction()).await?;
         let answered = timeout(GUACD_ANSWERS, line.event()).await;
-        match answered.map_err(|_| Stop::GuacdSilent)?? {
-            Event::Args(_) => {}
-            other => return Err(Stop::unexpected(&other)),
+        match answered.map_err(|_| Stop::GuacdSilent)? {
+            Ok(Event::Args(_)) => {}
+            // How guacd before 1.4.0 says that it has no such connection.
+            Err(Stop::Closed(Side::Guacd)) if joined.is_some() => return Err(Stop::UnknownJoin),
+            Ok(other) => return Err(Stop::unexpected(&other)),
+            Err(stop) => return Err(stop),
         }
         line.show_args(resolve::extra_names(select)).await?;
         Ok(joined)

@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use guac_protocol::Status;
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
@@ -131,12 +132,25 @@ impl Outcome {
             by = stop.by(),
             phase = %self.phase,
             how = %stop,
-            status = stop.status().map(|s| s.name()),
+            status = self.told(stop).map(Status::name),
             to_guacd = self.to_guacd,
             to_guacamole = self.to_guacamole,
             seconds = self.opened.elapsed().as_secs_f64(),
             "Tunnel ended"
         );
+    }
+
+    /// What Guacamole was told. Once the handshake is over it hears guacd itself, and of us only
+    /// that we shut down; a side that simply leaves says nothing.
+    fn told(&self, stop: &Stop) -> Option<Status> {
+        match stop {
+            _ if self.phase == Phase::Handshake => stop.status(),
+            Stop::Shutdown => stop.status(),
+            Stop::Goodbye {
+                status: Some(_), ..
+            } => stop.status(),
+            _ => None,
+        }
     }
 
     fn log_refusal(&self, stop: &Stop) {

@@ -14,7 +14,7 @@ use super::resolve::Intent;
 use super::rewrite::{rewrite, tag};
 use super::stop::Stop;
 use crate::broker::{Answer, Hold};
-use crate::placement::{self, Conduct, Refusal, Request};
+use crate::placement::{self, Conduct, Refusal, Request, TunnelId};
 
 /// guacd hangs up 15 s after it last read something: what comes later is lost,
 /// and the user would be logged on nowhere. Nothing is written past this.
@@ -81,14 +81,21 @@ impl Gateway {
         deadline: Instant,
         outcome: &mut Outcome,
     ) -> Result<Option<Hold>, Stop> {
+        let mut round = 0_u32;
         loop {
-            let placed = self.broker.place(request, outcome.tunnel(), deadline);
+            // Each claim has a name of its own: the end of one that was given
+            // up is written later, and must not take the next one back.
+            let claim = match round {
+                0 => outcome.tunnel().clone(),
+                round => TunnelId::from(format!("{}.{round}", outcome.tunnel())),
+            };
+            round += 1;
             let Answer {
                 id,
                 decision,
                 directory,
                 hold,
-            } = placed.await?;
+            } = self.broker.place(request, &claim, deadline).await?;
             let placement = match &decision.outcome {
                 placement::Outcome::Placed(placement) => placement,
                 placement::Outcome::Unmatched => {

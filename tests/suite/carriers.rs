@@ -25,7 +25,7 @@ fn hostname(text: &str) -> Visit {
 #[test]
 fn each_carrier_leads_to_its_resource() {
     let stage = stage();
-    for (visit, resource) in [
+    let cases = [
         (hostname("sessionguard:resource=office"), "office"),
         (hostname("SESSIONGUARD:resource=sage"), "sage"),
         (hostname("sessionguard:id=42"), "office"),
@@ -54,13 +54,13 @@ fn each_carrier_leads_to_its_resource() {
             hostname("office.example.test").answer("remote-app", "||sage"),
             "sage",
         ),
-    ] {
-        let (visitor, peer) = stage.tunnel(&visit);
+    ];
+    for (n, (visit, resource)) in cases.into_iter().enumerate() {
+        let visit = visit.answer("username", &format!("user-{n}"));
+        let (_visitor, peer) = stage.tunnel(&visit);
         assert_eq!(peer.value("hostname"), "127.0.0.1", "{visit:?}");
-        drop((visitor, peer));
-        let placed = stage.broker.lines("Placed").pop().unwrap();
+        let placed = stage.broker.placed(&format!("user-{n}"));
         assert_eq!(placed["resource"], resource, "{visit:?}");
-        stage.broker.ended(&placed);
     }
 }
 

@@ -13,15 +13,37 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("logging", &["config"]),
     ("shutdown", &[]),
     ("fleet", &["placement", "store", "config", "clock"]),
-    ("broker", &["placement", "store", "fleet", "config", "clock"]),
+    (
+        "broker",
+        &["placement", "store", "fleet", "config", "clock"],
+    ),
     (
         "tunnel",
-        &["placement", "broker", "fleet", "config", "clock", "shutdown"],
+        &[
+            "placement",
+            "broker",
+            "fleet",
+            "config",
+            "clock",
+            "shutdown",
+        ],
     ),
-    ("demo", &["app", "config", "placement", "shutdown", "logging"]),
+    (
+        "demo",
+        &["app", "config", "placement", "shutdown", "logging"],
+    ),
     (
         "app",
-        &["placement", "store", "fleet", "broker", "tunnel", "config", "clock", "shutdown"],
+        &[
+            "placement",
+            "store",
+            "fleet",
+            "broker",
+            "tunnel",
+            "config",
+            "clock",
+            "shutdown",
+        ],
     ),
     (
         "cli",
@@ -67,9 +89,8 @@ fn every_import_is_in_the_room_table() {
     let mut seen = BTreeSet::new();
     for source in sources("src") {
         let allowed = ROOMS.iter().find(|(room, _)| *room == source.room);
-        let (_, allowed) = allowed.unwrap_or_else(|| {
-            panic!("{} is in no room of the table", source.path.display())
-        });
+        let (_, allowed) = allowed
+            .unwrap_or_else(|| panic!("{} is in no room of the table", source.path.display()));
         for room in imports(&source.code) {
             assert!(
                 room == source.room || allowed.contains(&room.as_str()),
@@ -82,7 +103,10 @@ fn every_import_is_in_the_room_table() {
     }
     // The check sees imports at all: these are the spine of the house.
     for edge in [("tunnel", "broker"), ("broker", "store"), ("app", "tunnel")] {
-        assert!(seen.contains(&(edge.0.into(), edge.1.into())), "{edge:?} not seen");
+        assert!(
+            seen.contains(&(edge.0.into(), edge.1.into())),
+            "{edge:?} not seen"
+        );
     }
 }
 
@@ -157,8 +181,12 @@ fn sources(folder: &str) -> impl Iterator<Item = Source> {
         let first = inner.components().next().unwrap().as_os_str();
         let room = first.to_str().unwrap().trim_end_matches(".rs").to_owned();
         let text = std::fs::read_to_string(&path).unwrap();
-        let lines = text.lines().filter(|line| !line.trim_start().starts_with("//"));
-        let code: Vec<_> = lines.take_while(|line| !line.starts_with("mod tests {")).collect();
+        let lines = text
+            .lines()
+            .filter(|line| !line.trim_start().starts_with("//"));
+        let code: Vec<_> = lines
+            .take_while(|line| !line.starts_with("mod tests {"))
+            .collect();
         Source {
             room,
             code: code.join("\n"),

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Barrier};
 use std::thread;
 
-use crate::support::{GuacdPeer, Stage, Visit, Visitor};
+use crate::support::{Broker, GuacdPeer, Stage, Visit, Visitor};
 
 fn ann() -> Visit {
     Visit::office("ann")
@@ -46,7 +46,7 @@ fn a_user_returns_after_a_crash() {
     let first = stage.host_of(&peer);
     let stood = holder(&stage.broker.placed("ann"));
     stage.broker.wait_until_stored(&stood);
-    let stage = stage.restarted(crate::support::Broker::kill);
+    let stage = stage.restarted(Broker::kill);
     let (new, returned) = next_two(&stage);
     assert_ne!(new, first, "the other host scores higher");
     assert_eq!(returned, first);
@@ -57,7 +57,7 @@ fn a_crash_leaves_nothing_of_a_tunnel_that_never_stood() {
     let stage = Stage::of(2);
     let (_visitor, peer) = stage.tunnel(&ann());
     let first = stage.host_of(&peer);
-    let stage = stage.restarted(crate::support::Broker::kill);
+    let stage = stage.restarted(Broker::kill);
     let _burden = stage.burden(&first);
     let (_again, peer) = stage.tunnel(&ann());
     assert_ne!(stage.host_of(&peer), first);
@@ -85,17 +85,26 @@ fn crowd(stage: &Stage, count: usize) -> Vec<(Visitor, GuacdPeer)> {
             })
         })
         .collect();
-    let visitors: Vec<_> = dialled.into_iter().map(|thread| thread.join().unwrap()).collect();
-    visitors.into_iter().map(|visitor| (visitor, stage.guacd.ready())).collect()
+    let visitors: Vec<_> = dialled
+        .into_iter()
+        .map(|thread| thread.join().unwrap())
+        .collect();
+    visitors
+        .into_iter()
+        .map(|visitor| (visitor, stage.guacd.ready()))
+        .collect()
 }
 
 #[test]
 fn a_user_who_connects_sixteen_times_at_once_gets_one_host() {
     let stage = Stage::of(4);
     let tunnels = crowd(&stage, 16);
-    let hosts: BTreeSet<_> = tunnels.iter().map(|(_, peer)| stage.host_of(peer)).collect();
+    let hosts: BTreeSet<_> = tunnels
+        .iter()
+        .map(|(_, peer)| stage.host_of(peer))
+        .collect();
     assert_eq!(hosts.len(), 1, "{hosts:?}");
-    assert_eq!(stage.broker.lines("Placed").len(), 16);
+    stage.broker.wait_for_lines("Placed", 16);
 }
 
 #[test]
@@ -105,7 +114,7 @@ fn each_of_sixteen_tunnels_at_once_keeps_its_hold_on_the_lease() {
     for (_, peer) in &mut tunnels {
         peer.stand();
     }
-    for placed in stage.broker.lines("Placed") {
+    for placed in stage.broker.wait_for_lines("Placed", 16) {
         stage.broker.wait_until_stored(&holder(&placed));
     }
 }
@@ -119,8 +128,10 @@ fn a_page_that_is_loaded_again_stays_on_its_host() {
     // The new page is there before the old one is gone.
     let (new, of_new) = stage.desktop(&ann());
     assert_eq!(stage.host_of(&of_new), first);
-    let reasons: Vec<_> = stage.broker.lines("Placed").iter().map(|l| l["reason"].clone()).collect();
-    assert_eq!(reasons.last().unwrap(), "tunnel already open there");
+    let reason = "tunnel already open there";
+    stage.broker.wait("Placed", |line| {
+        line["user"] == "ann" && line["reason"] == reason
+    });
     drop((old, of_old));
     stage.broker.ended(&stage.broker.placed("ann"));
     let (_third, of_third) = stage.tunnel(&ann());

@@ -1,10 +1,12 @@
 //! Start and end of the process, and what it says to who started it.
 
+use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
+use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::support::{Broker, Site, Stage, Visit, eventually};
+use crate::support::{Broker, Names, ScriptedGuacd, Site, Stage, Visit, Visitor, eventually};
 
 #[test]
 fn with_no_tunnels_a_signal_ends_it_at_once() {
@@ -13,15 +15,23 @@ fn with_no_tunnels_a_signal_ends_it_at_once() {
         let start = Instant::now();
         stage.broker.signal(signal);
         assert!(stage.broker.exit().success(), "{signal}");
-        assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+        assert!(
+            start.elapsed() < Duration::from_secs(5),
+            "{:?}",
+            start.elapsed()
+        );
     }
 }
 
 /// Signalled once, with a tunnel open.
 fn stopping(stage: &mut Stage, signal: &str) {
     stage.broker.signal(signal);
-    stage.broker.wait("Waiting for open tunnels", |line| line["tunnels"] == 1);
-    eventually("no more accepts", || TcpStream::connect(stage.broker.address()).err());
+    stage
+        .broker
+        .wait("Waiting for open tunnels", |line| line["tunnels"] == 1);
+    eventually("no more accepts", || {
+        TcpStream::connect(stage.broker.address()).err()
+    });
     assert!(stage.broker.is_running());
 }
 
@@ -58,7 +68,10 @@ fn a_second_signal_ends_tunnels_between_two_instructions() {
         assert_eq!(visitor.farewell().0, 0x20B);
         assert_eq!(peer.wire.rest().unwrap(), b"");
         let ended = stage.broker.ended(&stage.broker.placed("ann"));
-        assert_eq!((&ended["by"], &ended["status"]), (&"sessionguard".into(), &"SESSION_CLOSED".into()));
+        assert_eq!(
+            (&ended["by"], &ended["status"]),
+            (&"sessionguard".into(), &"SESSION_CLOSED".into())
+        );
         assert!(stage.broker.exit().success());
     }
 }
@@ -66,7 +79,7 @@ fn a_second_signal_ends_tunnels_between_two_instructions() {
 #[test]
 fn a_second_signal_ends_handshakes_with_the_same_words() {
     let stage = Stage::one();
-    let mut visitor = crate::support::Visitor::dial(stage.broker.address());
+    let mut visitor = Visitor::dial(stage.broker.address());
     visitor.select("rdp");
     visitor.read_args();
     stage.broker.signal("TERM");
@@ -78,11 +91,12 @@ fn a_second_signal_ends_handshakes_with_the_same_words() {
 
 #[test]
 fn a_tunnel_that_nobody_reads_does_not_hold_the_end_up() {
-    use std::io::Write;
     let stage = Stage::one();
     let (_visitor, mut peer) = stage.desktop(&Visit::office("ann"));
     let stream = peer.wire.stream();
-    stream.set_write_timeout(Some(Duration::from_millis(300))).unwrap();
+    stream
+        .set_write_timeout(Some(Duration::from_millis(300)))
+        .unwrap();
     let part = b"4.blob,1.1,4.AAAA;".repeat(1000);
     while (&*stream).write(&part).is_ok() {}
     let start = Instant::now();
@@ -90,18 +104,76 @@ fn a_tunnel_that_nobody_reads_does_not_hold_the_end_up() {
     stage.broker.wait("Waiting for open tunnels", |_| true);
     stage.broker.signal("TERM");
     assert!(stage.broker.exit().success());
-    assert!(start.elapsed() < Duration::from_secs(9), "{:?}", start.elapsed());
+    assert!(
+        start.elapsed() < Duration::from_secs(9),
+        "{:?}",
+        start.elapsed()
+    );
     assert!(peer.wire.rest().is_ok());
 }
 
 #[test]
 fn patience_with_open_tunnels_has_an_end() {
-    let guacd = crate::support::ScriptedGuacd::polite(crate::support::Names::rdp("1.6.0"));
-    let stage = Stage::adjusted(guacd, 1, |site| site.with("[broker]\ndrain_timeout = \"1s\"\n"));
+    let guacd = ScriptedGuacd::polite(Names::rdp("1.6.0"));
+    let stage = Stage::adjusted(guacd, 1, |site| {
+        site.with("[broker]\ndrain_timeout = \"1s\"\n")
+    });
     let (mut visitor, _peer) = stage.desktop(&Visit::office("ann"));
     stage.broker.signal("TERM");
     assert_eq!(visitor.farewell().0, 0x20B);
     assert!(stage.broker.exit().success());
+}
+
+#[test]
+fn the_port_of_a_crashed_process_can_be_taken_again_at_once() {
+    let mut stage = Stage::one();
+    let _open = stage.desktop(&Visit::office("ann"));
+    let address = stage.broker.address();
+    stage.site.listen = format!("address = \"{address}\"");
+    let stage = stage.restarted(Broker::kill);
+    assert_eq!(stage.broker.address(), address);
+    stage.tunnel(&Visit::office("ann"));
+}
+
+#[test]
+fn a_process_that_was_paused_goes_on_where_it_stood() {
+    let stage = Stage::one();
+    let (mut visitor, mut peer) = stage.desktop(&Visit::office("ann"));
+    stage.broker.signal("STOP");
+    peer.wire.send(b"4.sync,1.2;").unwrap();
+    visitor.wire.send(b"3.nop;").unwrap();
+    let mut waiting = Visitor::dial(stage.broker.address());
+    waiting.select("rdp");
+    thread::sleep(Duration::from_secs(2));
+    stage.broker.signal("CONT");
+    visitor.hear("sync");
+    assert_eq!(peer.wire.exact(6).unwrap(), b"3.nop;");
+    waiting.read_args();
+}
+
+#[test]
+fn running_out_of_descriptors_passes() {
+    let guacd = ScriptedGuacd::polite(Names::rdp("1.6.0"));
+    let stage = Stage::adjusted(guacd, 1, |mut site| {
+        site.descriptors = Some(48);
+        site
+    });
+    let (mut visitor, mut peer) = stage.desktop(&Visit::office("ann"));
+    let crowd: Vec<_> = (0..64)
+        .map(|_| Visitor::dial(stage.broker.address()))
+        .collect();
+    stage
+        .broker
+        .wait("Accepting a connection failed, pausing", |_| true);
+    // Who has a tunnel feels nothing.
+    peer.wire.send(b"4.sync,1.2;").unwrap();
+    visitor.hear("sync");
+    drop(crowd);
+    eventually("descriptors", || {
+        (stage.broker.descriptors() < 30).then_some(())
+    });
+    let (_again, of_again) = stage.tunnel(&Visit::office("ann"));
+    assert_eq!(of_again.value("hostname"), "127.0.0.1");
 }
 
 /// Runs `serve`, which must not come up: the exit code and what was said.
@@ -112,7 +184,10 @@ fn serve(site: &Site) -> (i32, String) {
 fn run(arguments: &[&str], config: PathBuf) -> (i32, String) {
     let output = Site::run(arguments, &config);
     let said = [output.stdout, output.stderr].concat();
-    (output.status.code().unwrap(), String::from_utf8(said).unwrap())
+    (
+        output.status.code().unwrap(),
+        String::from_utf8(said).unwrap(),
+    )
 }
 
 fn site() -> Site {
@@ -127,7 +202,10 @@ fn a_port_in_use_is_said() {
     site.listen = format!("address = \"{address}\"");
     let (code, said) = serve(&site);
     assert_eq!(code, 1, "{said}");
-    assert!(said.contains(&format!("cannot listen on {address}")) && said.contains("[guacd]"), "{said}");
+    assert!(
+        said.contains(&format!("cannot listen on {address}")) && said.contains("[guacd]"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -136,7 +214,10 @@ fn a_store_in_use_is_said() {
     let _first: Broker = site.start();
     let (code, said) = serve(&site);
     assert_eq!(code, 1, "{said}");
-    assert!(said.contains("store.redb is in use by another process"), "{said}");
+    assert!(
+        said.contains("store.redb is in use by another process"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -153,7 +234,10 @@ fn a_bad_configuration_is_said_with_file_and_line() {
     for command in ["serve", "check"] {
         let (code, said) = run(&[command], site.write());
         assert_eq!(code, 78, "{said}");
-        assert!(said.contains("00.toml:3:") && said.contains("lease_secnds"), "{said}");
+        assert!(
+            said.contains("00.toml:3:") && said.contains("lease_secnds"),
+            "{said}"
+        );
     }
     let (code, said) = run(&["check"], PathBuf::from("/nowhere/at-all.toml"));
     assert_eq!(code, 78, "{said}");
@@ -164,7 +248,8 @@ fn a_bad_configuration_is_said_with_file_and_line() {
 fn check_tells_good_from_doubtful() {
     let (code, said) = run(&["check", "--strict"], site().write());
     assert_eq!((code, said.contains("0 warnings")), (0, true), "{said}");
-    let doubtful = site().with("[[resources]]\nid = \"lost\"\nkind = \"desktop\"\nfarm_id = \"gone\"\n");
+    let doubtful =
+        site().with("[[resources]]\nid = \"lost\"\nkind = \"desktop\"\nfarm_id = \"gone\"\n");
     let config = doubtful.write();
     let (code, said) = run(&["check"], config.clone());
     assert_eq!((code, said.contains("1 warnings")), (0, true), "{said}");

@@ -1,6 +1,6 @@
 //! What the log says of a tunnel, and what it never says.
 
-use crate::support::{Names, ScriptedGuacd, Stage, Visit};
+use crate::support::{Names, ScriptedGuacd, Stage, Visit, Visitor};
 
 #[test]
 fn a_tunnel_leaves_one_line_at_its_placement_and_one_at_its_end() {
@@ -8,7 +8,7 @@ fn a_tunnel_leaves_one_line_at_its_placement_and_one_at_its_end() {
     let (mut visitor, mut peer) = stage.desktop(&Visit::office("CORP\\Ann"));
     visitor.wire.send(b"3.key,5.65307,1.1;").unwrap();
     peer.wire.exact(18).unwrap();
-    drop((visitor, peer));
+    drop(visitor);
 
     let placed = stage.broker.placed("corp\\ann");
     for (field, value) in [
@@ -27,6 +27,7 @@ fn a_tunnel_leaves_one_line_at_its_placement_and_one_at_its_end() {
     for (field, value) in [("level", "INFO"), ("by", "guacamole"), ("phase", "stood")] {
         assert_eq!(ended[field], value, "{ended}");
     }
+    assert!(ended["status"].is_null(), "nothing was told: {ended}");
     assert_eq!(ended["to_guacd"], 18);
     assert_eq!(ended["to_guacamole"], "4.sync,5.12345,1.1;".len());
     let seconds = ended["seconds"].as_f64().unwrap();
@@ -36,8 +37,33 @@ fn a_tunnel_leaves_one_line_at_its_placement_and_one_at_its_end() {
     drop(stage.tunnel(&Visit::office("bob")));
     stage.broker.ended(&stage.broker.placed("bob"));
     let of_first = stage.broker.said();
-    let of_first = of_first.iter().filter(|line| line["tunnel"] == placed["tunnel"]);
+    let of_first = of_first
+        .iter()
+        .filter(|line| line["tunnel"] == placed["tunnel"]);
     assert_eq!(of_first.count(), 2);
+}
+
+#[test]
+fn the_status_is_what_guacamole_was_told() {
+    let stage = Stage::one();
+    for (user, goodbye, status) in [
+        ("ann", "", None),
+        ("bob", "10.disconnect;", None),
+        (
+            "carl",
+            "5.error,7.Aborted,3.519;",
+            Some("UPSTREAM_NOT_FOUND"),
+        ),
+    ] {
+        let (mut visitor, mut peer) = stage.desktop(&Visit::office(user));
+        peer.wire.send(goodbye).unwrap();
+        peer.wire.finish();
+        visitor.wire.rest().unwrap();
+        drop((visitor, peer));
+        let ended = stage.broker.ended(&stage.broker.placed(user));
+        assert_eq!(ended["by"], "guacd");
+        assert_eq!(ended["status"].as_str(), status, "{ended}");
+    }
 }
 
 #[test]
@@ -47,7 +73,10 @@ fn a_refused_tunnel_leaves_its_reason_and_its_end() {
         .answer("hostname", "sessionguard:resource=nothing")
         .refused_at(&stage.broker);
     let refused = stage.broker.wait("Refused", |_| true);
-    assert_eq!(refused["reason"], "the connection names an unknown resource");
+    assert_eq!(
+        refused["reason"],
+        "the connection names an unknown resource"
+    );
     let ended = stage.broker.ended(&refused);
     for (field, value) in [
         ("by", "sessionguard"),
@@ -68,8 +97,15 @@ fn no_secret_is_ever_logged_and_no_secret_is_ever_told() {
         site
     });
     let secret = |visit: Visit| {
-        let names = ["password", "gateway-password", "sftp-password", "sftp-passphrase"];
-        names.iter().fold(visit, |visit, name| visit.answer(name, MARK))
+        let names = [
+            "password",
+            "gateway-password",
+            "sftp-password",
+            "sftp-passphrase",
+        ];
+        names
+            .iter()
+            .fold(visit, |visit, name| visit.answer(name, MARK))
     };
     let visit = secret(Visit::office("marked-user"));
     let (mut visitor, mut peer) = stage.desktop(&visit);
@@ -82,6 +118,7 @@ fn no_secret_is_ever_logged_and_no_secret_is_ever_told() {
     // Refused, malformed, and cut in the middle of the secret.
     let lost = secret(Visit::rdp("lost").answer("hostname", "sessionguard:id=0"));
     let mut told = vec![lost.refused_at(&stage.broker).text];
+    stage.guacd.next();
     for bytes in [
         format!("7.connect,12.{MARK};"),
         format!("12.{MARK},1.x;"),
@@ -89,7 +126,7 @@ fn no_secret_is_ever_logged_and_no_secret_is_ever_told() {
         format!("4.size,12.{MARK},12.{MARK},12.{MARK};"),
         MARK.to_owned(),
     ] {
-        let mut visitor = crate::support::Visitor::dial(stage.broker.address());
+        let mut visitor = Visitor::dial(stage.broker.address());
         visitor.select("rdp");
         visitor.read_args();
         visitor.wire.send(bytes).unwrap();
@@ -97,12 +134,23 @@ fn no_secret_is_ever_logged_and_no_secret_is_ever_told() {
         if let Ok(Some(_ready)) = visitor.wire.instruction() {
             told.push(visitor.farewell().1);
         }
+        stage.guacd.next();
     }
     drop(stage.tunnel(&Visit::office("witness")));
     stage.broker.ended(&stage.broker.placed("witness"));
 
-    let said: Vec<_> = stage.broker.said().iter().map(ToString::to_string).collect();
-    let holds = |mark: &str| said.iter().chain(&told).filter(|text| text.contains(mark)).count();
+    let said: Vec<_> = stage
+        .broker
+        .said()
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    let holds = |mark: &str| {
+        said.iter()
+            .chain(&told)
+            .filter(|text| text.contains(mark))
+            .count()
+    };
     assert!(holds("marked-user") > 0, "the log works");
     assert!(told.len() >= 4, "refusals were told: {told:?}");
     for mark in [MARK, &MARK[..6], &MARK[6..]] {

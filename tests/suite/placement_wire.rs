@@ -1,9 +1,10 @@
 //! Placement as it is seen from the wire: who is sent where.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::thread;
 
 use crate::support::{
-    BlackHole, ClosedPort, Names, ScriptedGuacd, ScriptedHost, Stage, Visit,
+    BlackHole, ClosedPort, Names, ScriptedGuacd, ScriptedHost, Stage, Visit, Visitor, eventually,
 };
 
 #[test]
@@ -12,7 +13,10 @@ fn three_users_spread_over_three_hosts() {
     let tunnels: Vec<_> = ["ann", "bob", "carl"]
         .map(|user| stage.tunnel(&Visit::office(user)))
         .into();
-    let hosts: BTreeSet<_> = tunnels.iter().map(|(_, peer)| stage.host_of(peer)).collect();
+    let hosts: BTreeSet<_> = tunnels
+        .iter()
+        .map(|(_, peer)| stage.host_of(peer))
+        .collect();
     assert_eq!(hosts.len(), 3, "{hosts:?}");
 }
 
@@ -22,7 +26,12 @@ fn hosts_that_do_not_answer_rdp_get_nobody() {
     let (silent, other) = (ScriptedHost::silent(), ScriptedHost::ssh());
     // One that wants another kind of security is a host all the same.
     let good = [ScriptedHost::up(), ScriptedHost::unwilling()];
-    let mut addresses = vec![closed.address(), hole.address(), silent.address(), other.address()];
+    let mut addresses = vec![
+        closed.address(),
+        hole.address(),
+        silent.address(),
+        other.address(),
+    ];
     addresses.extend(good.iter().map(ScriptedHost::address));
     let guacd = ScriptedGuacd::polite(Names::rdp("1.6.0"));
     let site = Stage::site(guacd.address(), &addresses);
@@ -36,11 +45,14 @@ fn hosts_that_do_not_answer_rdp_get_nobody() {
         ports.insert(peer.value("port").to_owned());
         open.push((visitor, peer));
     }
-    let expected = good.iter().map(|host| host.address().port().to_string()).collect();
+    let expected = good
+        .iter()
+        .map(|host| host.address().port().to_string())
+        .collect();
     assert_eq!(ports, expected);
-    let failed = broker.lines("Host does not answer RDP");
-    let failed: BTreeSet<_> = failed.iter().map(|line| line["host"].as_str().unwrap()).collect();
-    assert_eq!(failed, ["rds1", "rds2", "rds3", "rds4"].into());
+    for host in ["rds1", "rds2", "rds3", "rds4"] {
+        broker.wait("Host does not answer RDP", |line| line["host"] == host);
+    }
 }
 
 #[test]
@@ -109,5 +121,54 @@ fn a_host_in_maintenance_gets_nobody_at_all() {
 #[test]
 fn hosts_are_probed_again_and_again() {
     let stage = Stage::one();
-    crate::support::eventually("three probes", || (stage.hosts[0].asked() >= 3).then_some(()));
+    eventually("three probes", || {
+        (stage.hosts[0].asked() >= 3).then_some(())
+    });
+}
+
+#[test]
+fn what_leads_to_no_host_does_not_wait_for_any() {
+    let silent = ScriptedHost::silent();
+    let guacd = ScriptedGuacd::polite(Names::rdp("1.6.0"));
+    let site = Stage::site(guacd.address(), &[silent.address()]).with(
+        "[broker]\nplacement_timeout = \"2s\"\n[probe]\ninterval = \"20s\"\ntimeout = \"20s\"\n",
+    );
+    let broker = site.start();
+    let elsewhere = Visit::rdp("ann").answer("hostname", "192.0.2.7");
+    let mut visitor = elsewhere.at(&broker);
+    visitor.ready();
+    assert_eq!(guacd.ready().value("hostname"), "192.0.2.7");
+    let unknown = Visit::rdp("ann").answer("hostname", "sessionguard:id=0");
+    assert_eq!(unknown.refused_at(&broker).code, 0x204);
+}
+
+#[test]
+fn fifty_users_at_once_are_spread_evenly() {
+    let stage = Stage::of(5);
+    let threads: Vec<_> = (0..50)
+        .map(|n| {
+            let address = stage.broker.address();
+            thread::spawn(move || {
+                let visit = Visit::office(&format!("user-{n}"));
+                let mut visitor = Visitor::dial(address);
+                visitor.click(&visit);
+                visitor.ready();
+                visitor
+            })
+        })
+        .collect();
+    let mut users = BTreeMap::new();
+    let mut open = Vec::new();
+    for _ in &threads {
+        let peer = stage.guacd.ready();
+        *users.entry(stage.host_of(&peer)).or_insert(0) += 1;
+        open.push(peer);
+    }
+    for thread in threads {
+        thread.join().unwrap();
+    }
+    assert!(
+        users.len() == 5 && users.values().all(|count| *count == 10),
+        "{users:?}"
+    );
 }

@@ -1,7 +1,7 @@
 //! The long part: bytes both ways, and how it ends.
 
 use std::io::{ErrorKind, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -144,7 +144,7 @@ fn an_end_right_behind_the_bytes_cuts_none_of_them() {
         let bytes = sent.clone();
         let writer = thread::spawn(move || {
             (&stream).write_all(&bytes).unwrap();
-            stream.shutdown(std::net::Shutdown::Write).unwrap();
+            stream.shutdown(Shutdown::Write).unwrap();
         });
         assert_equal(&visitor.wire.rest().unwrap(), &sent);
         writer.join().unwrap();
@@ -209,6 +209,7 @@ fn guacds_goodbye_closes_both_though_it_keeps_its_socket() {
         assert_eq!(visitor.wire.rest().unwrap(), goodbye.as_bytes());
         assert_eq!(peer.wire.rest().unwrap(), b"");
         assert!(start.elapsed() < CLOSED_WITHIN, "{:?}", start.elapsed());
+        drop((visitor, peer));
         let ended = stage.broker.ended(&stage.broker.placed(user));
         assert_eq!(
             (&ended["how"], &ended["by"]),
@@ -233,7 +234,7 @@ fn guacds_last_words_arrive_though_guacamole_talks_on() {
             .exact(24)
             .map(|got| String::from_utf8_lossy(&got).into_owned());
         assert_eq!(got.unwrap(), "5.error,7.Aborted,3.523;");
-        drop(visitor);
+        visitor.wire.stream().shutdown(Shutdown::Both).unwrap();
         talker.join().unwrap();
     }
 }

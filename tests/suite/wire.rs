@@ -4,9 +4,9 @@ use std::net::TcpStream;
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
-use guac_protocol::Instruction;
+use guac_protocol::{Instruction, Side};
 
-use crate::support::{Names, ScriptedGuacd, Stage, Visit, Visitor};
+use crate::support::{Names, ScriptedGuacd, Stage, Visit, Visitor, eventually};
 
 fn names() -> Names {
     Names::rdp("1.6.0")
@@ -29,8 +29,7 @@ fn http_and_tls_on_the_plain_port_are_told_to_the_administrator() {
             let message = line["message"].as_str();
             line["level"] == "WARN" && message.is_some_and(|text| text.contains(setting))
         };
-        let found =
-            crate::support::eventually(setting, || stage.broker.said().into_iter().find(said));
+        let found = eventually(setting, || stage.broker.said().into_iter().find(said));
         assert_eq!(found["level"], "WARN");
     }
     stage.assert_guacd_saw(0);
@@ -142,7 +141,7 @@ fn a_second_connect_never_reaches_guacd() {
             visitor.select("rdp");
             visitor.read_args();
             let connect = visit.connect(&visitor.shown);
-            let mut bytes = connect.encode(guac_protocol::Side::Guacd).unwrap();
+            let mut bytes = connect.encode(Side::Guacd).unwrap();
             if together {
                 bytes.extend(again.bytes());
                 visitor.wire.send(bytes).unwrap();

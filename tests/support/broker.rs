@@ -13,6 +13,8 @@ use tempfile::TempDir;
 
 use super::{DEADLINE, eventually};
 
+const BINARY: &str = env!("CARGO_BIN_EXE_sessionguard");
+
 /// A folder with a configuration and a store.
 pub(crate) struct Site {
     folder: TempDir,
@@ -21,6 +23,8 @@ pub(crate) struct Site {
     pub(crate) guacd: SocketAddr,
     pub(crate) listen: String,
     pub(crate) level: &'static str,
+    /// How many files and sockets the broker may have open.
+    pub(crate) descriptors: Option<u32>,
 }
 
 /// A line of the log.
@@ -48,6 +52,7 @@ impl Site {
             guacd,
             listen: "address = \"127.0.0.1:0\"".to_owned(),
             level: "info",
+            descriptors: None,
         }
     }
 
@@ -97,7 +102,17 @@ impl Site {
 
     /// Starts a broker that must come up.
     pub(crate) fn start(&self) -> Broker {
-        Broker::start(&self.write(), self.store())
+        let config = self.write();
+        let command = match self.descriptors {
+            None => command(&["serve"], &config),
+            Some(count) => {
+                let script = format!("ulimit -n {count}; exec \"$0\" serve --config \"$1\"");
+                let mut shell = Command::new("sh");
+                shell.arg("-c").arg(script).arg(BINARY).arg(config);
+                shell
+            }
+        };
+        Broker::start(command, self.store())
     }
 
     /// Runs the binary until it ends by itself.
@@ -120,17 +135,14 @@ impl Site {
 }
 
 fn command(arguments: &[&str], config: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sessionguard"));
+    let mut command = Command::new(BINARY);
     command.args(arguments).arg("--config").arg(config);
     command
 }
 
 impl Broker {
-    fn start(config: &Path, store: PathBuf) -> Self {
-        let mut child = command(&["serve"], config)
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+    fn start(mut command: Command, store: PathBuf) -> Self {
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let log = Arc::new(Log::default());
         let (stderr, filled) = (child.stderr.take().unwrap(), Arc::clone(&log));
         thread::spawn(move || filled.fill(stderr));
@@ -176,6 +188,19 @@ impl Broker {
             .filter(|l| l["message"] == message)
             .cloned()
             .collect()
+    }
+
+    /// So many lines with this message, once they are there.
+    pub(crate) fn wait_for_lines(&self, message: &str, count: usize) -> Vec<Line> {
+        eventually(&format!("{count} times {message:?}"), || {
+            Some(self.lines(message)).filter(|lines| lines.len() >= count)
+        })
+    }
+
+    /// How many files and sockets it has open.
+    pub(crate) fn descriptors(&self) -> usize {
+        let folder = format!("/proc/{}/fd", self.child.id());
+        std::fs::read_dir(folder).unwrap().count()
     }
 
     /// Everything said so far.

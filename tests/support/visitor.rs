@@ -113,13 +113,7 @@ impl Visit {
     /// Goes as far as `connect`.
     pub(crate) fn at(&self, broker: &Broker) -> Visitor {
         let mut visitor = Visitor::dial(broker.address());
-        visitor.select(&self.select);
-        visitor.read_args();
-        for setting in self.settings() {
-            visitor.wire.say(&setting).unwrap();
-        }
-        let connect = self.connect(&visitor.shown);
-        visitor.wire.say(&connect).unwrap();
+        visitor.click(self);
         visitor
     }
 
@@ -135,6 +129,17 @@ impl Visitor {
             wire: Wire::new(TcpStream::connect(address).unwrap()),
             shown: Vec::new(),
         }
+    }
+
+    /// From `select` to `connect`.
+    pub(crate) fn click(&mut self, visit: &Visit) {
+        self.select(&visit.select);
+        self.read_args();
+        for setting in visit.settings() {
+            self.wire.say(&setting).unwrap();
+        }
+        let connect = visit.connect(&self.shown);
+        self.wire.say(&connect).unwrap();
     }
 
     pub(crate) fn select(&mut self, what: &str) {

@@ -121,7 +121,10 @@ fn other_files_in_conf_d_are_passed_over() {
         folder.write(&format!("conf.d/{name}"), "not a configuration");
     }
     folder.write("conf.d/farm.yaml", "id: office");
-    folder.write("conf.d/FARM.JSON", r#"{ "id": "office", "enabled": false }"#);
+    folder.write(
+        "conf.d/FARM.JSON",
+        r#"{ "id": "office", "enabled": false }"#,
+    );
     let loaded = folder.load();
     assert_eq!(loaded.config.directory.farms().count(), 1);
     assert_eq!(loaded.files.len(), 2);
@@ -146,9 +149,18 @@ fn no_conf_d_is_no_fault() {
 fn an_empty_main_file_is_warned_of_and_conf_d_is_read() {
     let folder = Folder::new();
     folder.write("sessionguard.toml", "");
-    folder.write("conf.d/farm.json", r#"{ "id": "office", "enabled": false }"#);
+    folder.write(
+        "conf.d/farm.json",
+        r#"{ "id": "office", "enabled": false }"#,
+    );
     let loaded = folder.load();
-    assert!(loaded.config.directory.farm(&FarmId::from("office")).is_some());
+    assert!(
+        loaded
+            .config
+            .directory
+            .farm(&FarmId::from("office"))
+            .is_some()
+    );
     let warnings: Vec<_> = loaded.warnings.iter().map(|w| w.message()).collect();
     assert_eq!(warnings, ["the file is empty"]);
 }

@@ -156,6 +156,18 @@ const JSON: &str = r#"{
 }
 "#;
 
+/// Lines with a secret in them, under names that look secret and under a
+/// parameter's that does not.
+fn secrets() -> impl Strategy<Value = &'static str> {
+    prop_oneof![
+        Just(r#"db_password = "hunter2""#),
+        Just(r#"parameters = { timezone = "hunter2" }"#),
+        Just(r#"parameters.timezone = "hunter2""#),
+        Just("[hosts.parameters]\ntimezone = \"hunter2\""),
+        Just(r#""parameters": { "timezone": "hunter2" },"#),
+    ]
+}
+
 fn samples() -> impl Strategy<Value = String> {
     let read = |name| std::fs::read_to_string(project().join(name)).unwrap();
     prop_oneof![
@@ -202,12 +214,39 @@ proptest! {
     fn a_secret_in_a_damaged_file_is_never_printed(
         sample in samples(),
         changes in proptest::collection::vec(change(), 0..4),
-        line in 0..40_usize,
+        line in 0..200_usize,
+        secret in secrets(),
     ) {
         let damaged = changes.iter().fold(sample, apply);
         let at = damaged.match_indices('\n').nth(line).map_or(0, |(at, _)| at + 1);
         let (before, after) = damaged.split_at(at);
-        let text = format!("{before}db_password = \"hunter2\"\n{after}");
+        let text = format!("{before}{secret}\n{after}");
         prop_assert!(!printed(&text).contains("hunter2"));
+    }
+
+    #[test]
+    fn what_loads_is_shown_and_loads_again(
+        sample in samples(),
+        changes in proptest::collection::vec(change(), 0..3),
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        for name in NAMES {
+            let path = folder.path().join(name);
+            std::fs::write(&path, changes.iter().fold(sample.clone(), apply)).unwrap();
+            if crate::config::load(&path, []).is_ok() {
+                super::show::round_trip(&path);
+            }
+        }
+    }
+
+    #[test]
+    fn any_environment_gets_an_answer(
+        name in "SESSIONGUARD_[A-Za-z_]{0,20}|SESSIONGUARD_(BROKER|LISTEN|LOG|HOSTS)__[A-Z_]{0,12}",
+        value in any::<String>(),
+    ) {
+        let path = project().join("config/minimal.toml");
+        if let Err(faults) = crate::config::load(&path, [(name.into(), value.into())]) {
+            prop_assert!(!faults.to_string().is_empty());
+        }
     }
 }

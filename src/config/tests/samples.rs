@@ -87,9 +87,8 @@ fn the_sample_explains_every_key() {
     let lines: Vec<&str> = text.lines().collect();
     let is_key = |line: &str| {
         let line = line.strip_prefix('#').unwrap_or(line);
-        line.split_once(" = ").is_some_and(|(key, _)| {
-            Shape::ALL.into_iter().any(|shape| shape.knows(key))
-        })
+        line.split_once(" = ")
+            .is_some_and(|(key, _)| Shape::ALL.into_iter().any(|shape| shape.knows(key)))
     };
     let mut explained = false;
     for line in lines {
@@ -107,8 +106,14 @@ fn the_sample_explains_every_key() {
 fn objects_of_other_tools_get_advice_that_is_no_warning() {
     let root = data("examples");
     let loaded = load(&root.join("sessionguard.toml"), []).unwrap();
-    let advice: Vec<_> = loaded.advice.iter().map(|advice| advice.to_string()).collect();
-    let advice = advice.join("\n").replace(&format!("{}/", root.display()), "");
+    let advice: Vec<_> = loaded
+        .advice
+        .iter()
+        .map(|advice| advice.to_string())
+        .collect();
+    let advice = advice
+        .join("\n")
+        .replace(&format!("{}/", root.display()), "");
     assert_eq!(
         advice,
         "conf.d/resource-office-desktop.json:2:11: advice: no host name leads to the resource `office-desktop`, only what a connection says
@@ -133,9 +138,18 @@ fn advice_names_the_most_telling_way_to_a_resource() {
     for (keys, text) in [
         ("", Some("sessionguard:resource=r")),
         ("guacamole_connection_id = 42", Some("sessionguard:id=42")),
-        ("guacamole_connection_id = \"a;b\"", Some("sessionguard:resource=r")),
-        ("guacamole_connection_name = 'O\\ü; \"D\"'", Some("sessionguard:name=O\\ü; \"D\"")),
-        ("guacamole_connection_id = 42\nguacamole_connection_name = \"D\"", Some("sessionguard:name=D")),
+        (
+            "guacamole_connection_id = \"a;b\"",
+            Some("sessionguard:resource=r"),
+        ),
+        (
+            "guacamole_connection_name = 'O\\ü; \"D\"'",
+            Some("sessionguard:name=O\\ü; \"D\""),
+        ),
+        (
+            "guacamole_connection_id = 42\nguacamole_connection_name = \"D\"",
+            Some("sessionguard:name=D"),
+        ),
         ("hostnames = [\"farm.example.com\"]", None),
         ("load_balance_info = \"tsv://x\"", None),
         ("enabled = false", None),

@@ -37,7 +37,8 @@ fn accepts(root: &Json, schema: &Json, value: &Json) -> bool {
     let length = value.as_str().map(|text| text.chars().count() as u64);
     let object = value.as_object();
     rules.iter().all(|(rule, by)| match rule.as_str() {
-        "$schema" | "$defs" | "$comment" | "title" | "description" | "default" | "then" | "else" => true,
+        "$schema" | "$defs" | "$comment" | "title" | "description" | "default" | "then"
+        | "else" => true,
         "$ref" => {
             let pointer = by.as_str().unwrap().trim_start_matches('#');
             accepts(root, root.pointer(pointer).unwrap(), value)
@@ -52,34 +53,64 @@ fn accepts(root: &Json, schema: &Json, value: &Json) -> bool {
         },
         "const" => value == by,
         "enum" => by.as_array().unwrap().contains(value),
-        "anyOf" => by.as_array().unwrap().iter().any(|s| accepts(root, s, value)),
+        "anyOf" => by
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|s| accepts(root, s, value)),
         "if" => {
-            let branch = if accepts(root, by, value) { "then" } else { "else" };
+            let branch = if accepts(root, by, value) {
+                "then"
+            } else {
+                "else"
+            };
             accepts(root, &rules[branch], value)
         }
         "minimum" => value.as_i64().is_none_or(|n| n >= by.as_i64().unwrap()),
         "maximum" => value.as_i64().is_none_or(|n| n <= by.as_i64().unwrap()),
         "minLength" => length.is_none_or(|n| n >= by.as_u64().unwrap()),
         "maxLength" => length.is_none_or(|n| n <= by.as_u64().unwrap()),
-        "pattern" => value.as_str().is_none_or(|text| matches(by.as_str().unwrap(), text)),
+        "pattern" => value
+            .as_str()
+            .is_none_or(|text| matches(by.as_str().unwrap(), text)),
         "properties" => object.is_none_or(|object| {
             let by = by.as_object().unwrap();
-            object.iter().all(|(key, value)| by.get(key).is_none_or(|s| accepts(root, s, value)))
+            object
+                .iter()
+                .all(|(key, value)| by.get(key).is_none_or(|s| accepts(root, s, value)))
         }),
         "additionalProperties" => object.is_none_or(|object| {
-            let known = |key: &str| rules.get("properties").is_some_and(|p| p.get(key).is_some());
-            object.iter().all(|(key, value)| known(key) || accepts(root, by, value))
+            let known = |key: &str| {
+                rules
+                    .get("properties")
+                    .is_some_and(|p| p.get(key).is_some())
+            };
+            object
+                .iter()
+                .all(|(key, value)| known(key) || accepts(root, by, value))
         }),
         "propertyNames" => object.is_none_or(|object| {
-            object.keys().all(|key| accepts(root, by, &Json::String(key.clone())))
+            object
+                .keys()
+                .all(|key| accepts(root, by, &Json::String(key.clone())))
         }),
         "required" => object.is_none_or(|object| {
-            by.as_array().unwrap().iter().all(|key| object.contains_key(key.as_str().unwrap()))
+            by.as_array()
+                .unwrap()
+                .iter()
+                .all(|key| object.contains_key(key.as_str().unwrap()))
         }),
-        "items" => value.as_array().is_none_or(|items| items.iter().all(|i| accepts(root, by, i))),
-        "minItems" => value.as_array().is_none_or(|items| items.len() as u64 >= by.as_u64().unwrap()),
+        "items" => value
+            .as_array()
+            .is_none_or(|items| items.iter().all(|i| accepts(root, by, i))),
+        "minItems" => value
+            .as_array()
+            .is_none_or(|items| items.len() as u64 >= by.as_u64().unwrap()),
         "uniqueItems" => value.as_array().is_none_or(|items| {
-            items.iter().enumerate().all(|(nth, item)| !items[..nth].contains(item))
+            items
+                .iter()
+                .enumerate()
+                .all(|(nth, item)| !items[..nth].contains(item))
         }),
         other => panic!("the schema uses {other}, which this test does not know"),
     })
@@ -129,9 +160,13 @@ fn allowed(text: &str) -> bool {
 #[test]
 fn files_that_load_are_valid() {
     let mut texts = vec![super::samples::sample_in_full()];
-    let valid = super::cases(&data("valid")).into_iter().map(|(_, path)| path);
+    let valid = super::cases(&data("valid"))
+        .into_iter()
+        .map(|(_, path)| path);
     let own = ["config/minimal.toml", "config/sessionguard.toml"].map(|name| project().join(name));
-    let toml = valid.chain(own).filter(|path| path.extension().is_some_and(|end| end == "toml"));
+    let toml = valid
+        .chain(own)
+        .filter(|path| path.extension().is_some_and(|end| end == "toml"));
     texts.extend(toml.map(|path| fs::read_to_string(path).unwrap()));
     assert!(texts.len() > 6);
     for text in texts {
@@ -150,8 +185,14 @@ fn what_depends_on_the_kind_is_in_the_schema() {
         ("kind = \"desktop\"", false),
         ("id = \"r\"", false),
         ("id = \"r\"\nkind = \"remoteapp\"", false),
-        ("id = \"r\"\nkind = \"remoteapp\"\nremote_app = \"Sage\"", true),
-        ("id = \"r\"\nkind = \"as-connected\"\nremote_app = \"Sage\"", false),
+        (
+            "id = \"r\"\nkind = \"remoteapp\"\nremote_app = \"Sage\"",
+            true,
+        ),
+        (
+            "id = \"r\"\nkind = \"as-connected\"\nremote_app = \"Sage\"",
+            false,
+        ),
         ("id = \"r\"\nkind = \"desktop\"\ncolour = \"red\"", false),
     ] {
         let text = format!("[[resources]]\n{text}\n");
@@ -173,35 +214,62 @@ fn probes(form: Form) -> (Vec<String>, Vec<String>) {
     let (good, mut bad) = match form {
         Form::Switch => (texts(&["true", "false"]), texts(&["1", "\"true\""])),
         Form::Number(least, most) => range(least, most),
-        Form::Seconds(least, most) => range(i64::try_from(least).unwrap(), i64::try_from(most).unwrap()),
+        Form::Seconds(least, most) => {
+            range(i64::try_from(least).unwrap(), i64::try_from(most).unwrap())
+        }
         Form::Time(least, most) => (
             [least, most].map(|time| quoted(&show_time(time))).into(),
             texts(&["5", "\"5\"", "\"1h30m\"", "\"-1s\""]),
         ),
-        Form::Word(words) => (words().into_iter().map(quoted).collect(), texts(&["\"zzz\"", "\"\""])),
+        Form::Word(words) => (
+            words().into_iter().map(quoted).collect(),
+            texts(&["\"zzz\"", "\"\""]),
+        ),
         Form::Words(words) => (
-            words().into_iter().map(|word| format!("[\"{word}\"]")).collect(),
+            words()
+                .into_iter()
+                .map(|word| format!("[\"{word}\"]"))
+                .collect(),
             texts(&["[]", "[\"zzz\"]", "\"name\""]),
         ),
-        Form::Id => (texts(&["\"a\"", "\"b ü\""]), texts(&["\"\"", "\"a;b\"", "\"a|b\"", "5"])),
-        Form::Ids => (texts(&["[]", "[\"a\", \"b\"]"]), texts(&["[\"a\", \"a\"]", "\"a\"", "[\"a=b\"]"])),
+        Form::Id => (
+            texts(&["\"a\"", "\"b ü\""]),
+            texts(&["\"\"", "\"a;b\"", "\"a|b\"", "5"]),
+        ),
+        Form::Ids => (
+            texts(&["[]", "[\"a\", \"b\"]"]),
+            texts(&["[\"a\", \"a\"]", "\"a\"", "[\"a=b\"]"]),
+        ),
         Form::Name => (texts(&["\"a b\""]), texts(&["\"\"", "5"])),
         Form::FreeText => (texts(&["\"\"", "\" a \""]), texts(&["5"])),
         Form::ConnectionId => (texts(&["7", "\"x\""]), texts(&["-1", "\"\"", "true"])),
         Form::Alias => (
             texts(&["\"Sage\"", "\"||Sage\"", "\"||a|b\""]),
-            texts(&["\"|||Sage\"", "\"|Sage\"", "\"\"", "\"||\"", "\"|| a\"", "5"]),
+            texts(&[
+                "\"|||Sage\"",
+                "\"|Sage\"",
+                "\"\"",
+                "\"||\"",
+                "\"|| a\"",
+                "5",
+            ]),
         ),
         Form::Host => (texts(&["\"h\"", "\"::1\""]), texts(&["\"\"", "5"])),
         Form::Hosts => (texts(&["[\"h\"]"]), texts(&["\"h\"", "[\"\"]"])),
         Form::HostPort => (texts(&["\"h:1\"", "\"[::1]:1\""]), texts(&["\"\"", "4822"])),
         Form::Listener => (texts(&["\"127.0.0.1:0\""]), texts(&["\"\"", "4822"])),
-        Form::ParameterNames => (texts(&["[\"console\"]"]), texts(&["[\"Console\"]", "\"console\"", "[\"\"]"])),
+        Form::ParameterNames => (
+            texts(&["[\"console\"]"]),
+            texts(&["[\"Console\"]", "\"console\"", "[\"\"]"]),
+        ),
         Form::Parameters => (
             texts(&["{}", "{ color-depth = \"24\", x = \"\" }"]),
             texts(&["{ X = \"a\" }", "{ x = 5 }", "[]", "\"a\""]),
         ),
-        Form::Texts => (texts(&["{ a = \"b\" }"]), texts(&["{ a = 5 }", "{ a = \"\" }", "\"a\""])),
+        Form::Texts => (
+            texts(&["{ a = \"b\" }"]),
+            texts(&["{ a = 5 }", "{ a = \"\" }", "\"a\""]),
+        ),
         Form::Table(_) | Form::Tables(_) => (Vec::new(), Vec::new()),
     };
     if !matches!(form, Form::Table(_) | Form::Tables(_)) {
@@ -215,7 +283,9 @@ fn document(shape: Shape, key: &Key, value: &str) -> String {
     let line = format!("{} = {value}\n", key.name);
     let beside = |keys: &[(&str, &str)]| -> String {
         let others = keys.iter().filter(|(name, _)| *name != key.name);
-        others.map(|(name, value)| format!("{name} = {value}\n")).collect()
+        others
+            .map(|(name, value)| format!("{name} = {value}\n"))
+            .collect()
     };
     match shape {
         Shape::Document => line,
@@ -223,7 +293,10 @@ fn document(shape: Shape, key: &Key, value: &str) -> String {
             let address = beside(&[("address", "\"127.0.0.1:1\"")]);
             format!("[[listen]]\n{address}{line}")
         }
-        Shape::Host => format!("[[hosts]]\n{}{line}", beside(&[("id", "\"h\""), ("address", "\"h\"")])),
+        Shape::Host => format!(
+            "[[hosts]]\n{}{line}",
+            beside(&[("id", "\"h\""), ("address", "\"h\"")])
+        ),
         Shape::Farm => format!("[[farms]]\n{}{line}", beside(&[("id", "\"f\"")])),
         Shape::FarmScore => format!("[[farms]]\nid = \"f\"\n[farms.score]\n{line}"),
         Shape::Resource => {
@@ -243,10 +316,16 @@ fn readers_and_schema_take_what_the_list_says() {
     for shape in Shape::ALL {
         for key in shape.keys() {
             let (good, bad) = probes(key.form);
-            let cases = good.iter().map(|v| (v, true)).chain(bad.iter().map(|v| (v, false)));
+            let cases = good
+                .iter()
+                .map(|v| (v, true))
+                .chain(bad.iter().map(|v| (v, false)));
             for (value, taken) in cases {
                 let text = document(shape, key, value);
-                let prefix = [format!("`{}` in {shape}: ", key.name), format!("`{}.", key.name)];
+                let prefix = [
+                    format!("`{}` in {shape}: ", key.name),
+                    format!("`{}.", key.name),
+                ];
                 let refused = load_text("a.toml", &text).is_err_and(|faults| {
                     let mut messages = faults.findings().iter().map(|f| f.message());
                     messages.any(|m| prefix.iter().any(|p| m.starts_with(p)))
@@ -271,7 +350,10 @@ fn times_keep_to_the_range_of_the_list() {
                 continue;
             };
             let step = Duration::from_millis(1);
-            for time in [least.checked_sub(step), Some(most + step)].into_iter().flatten() {
+            for time in [least.checked_sub(step), Some(most + step)]
+                .into_iter()
+                .flatten()
+            {
                 let text = document(shape, key, &format!("\"{}\"", show_time(time)));
                 assert!(load_text("a.toml", &text).is_err(), "{text}");
             }
@@ -283,13 +365,24 @@ fn times_keep_to_the_range_of_the_list() {
 #[test]
 fn the_defaults_of_the_list_are_the_defaults() {
     let lines = |shape: Shape| -> String {
-        let keys = shape.keys().iter().filter_map(|key| Some((key.name, key.default?)));
-        keys.map(|(name, default)| format!("{name} = {default}\n")).collect()
+        let keys = shape
+            .keys()
+            .iter()
+            .filter_map(|key| Some((key.name, key.default?)));
+        keys.map(|(name, default)| format!("{name} = {default}\n"))
+            .collect()
     };
-    let singles = Shape::ALL.into_iter().filter_map(|shape| Some((shape.section()?, shape)));
-    let mut text: String = singles.map(|(name, shape)| format!("[{name}]\n{}", lines(shape))).collect();
+    let singles = Shape::ALL
+        .into_iter()
+        .filter_map(|shape| Some((shape.section()?, shape)));
+    let mut text: String = singles
+        .map(|(name, shape)| format!("[{name}]\n{}", lines(shape)))
+        .collect();
     text += &format!("[[listen]]\n{}", lines(Shape::Listen));
-    assert_eq!(load_text("a.toml", &text).unwrap().config, Config::default());
+    assert_eq!(
+        load_text("a.toml", &text).unwrap().config,
+        Config::default()
+    );
 
     let objects = |defaults: [String; 3]| {
         let [host, farm, resource] = defaults;

@@ -34,7 +34,7 @@ fn masked(config: &Config) -> Config {
     }
 }
 
-fn round_trip(path: &Path) {
+pub(super) fn round_trip(path: &Path) {
     let loaded = load(path, NONE).unwrap_or_else(|faults| panic!("{faults}"));
     for origins in [false, true] {
         let shown = show(path, NONE, origins).unwrap();
@@ -105,7 +105,10 @@ fn nothing_of_a_parameter_but_its_name_is_shown() {
         assert!(!shown.contains("hunter"), "{shown}");
         let masked = "parameters = { sftp-password = \"***\", timezone = \"***\" }";
         assert!(shown.contains(masked), "{shown}");
-        assert!(shown.contains("parameters = { password = \"***\" }"), "{shown}");
+        assert!(
+            shown.contains("parameters = { password = \"***\" }"),
+            "{shown}"
+        );
     }
 }
 

@@ -56,6 +56,21 @@ pub(super) struct Seat {
 }
 
 impl Seat {
+    pub(super) fn new(key: Option<Key>, farm: FarmId, host: HostId, doubtful: bool) -> Self {
+        Self {
+            key,
+            farm,
+            host,
+            since: Timestamp::default(),
+            stood: None,
+            open: true,
+            doubtful,
+            holds: false,
+            written: false,
+            until: Timestamp::default(),
+        }
+    }
+
     pub(super) fn who(&self) -> Option<&Who> {
         self.key.as_ref().map(|(who, _)| who)
     }
@@ -119,8 +134,7 @@ impl Model {
         left.count()
     }
 
-    pub(super) fn seated(&mut self, id: TunnelId, seat: Seat, now: Timestamp) {
-        let mut seat = seat;
+    pub(super) fn seated(&mut self, id: TunnelId, mut seat: Seat, now: Timestamp) {
         seat.since = now;
         seat.until = now + CLAIM;
         seat.holds = seat.key.as_ref().is_some_and(|key| {
