@@ -13,11 +13,15 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{info, warn};
 
-use crate::broker::{Broker, Keeper};
+use crate::api::{AdminSocket, Api, Serving, SocketError};
+use crate::audit::{self, Audit};
+use crate::broker::{Broker, Decisions, Keeper, Recorder};
 use crate::clock::Clock;
-use crate::config::{Config, Listen};
+use crate::config::{
+    Apply, AuditTarget, Cause, Config, InForce, Listen, LogLevel, Origin, Reload, Reloader,
+};
 use crate::fleet::{Fleet, Prober};
-use crate::shutdown::Shutdown;
+use crate::shutdown::{Hangups, Shutdown};
 use crate::store::{Embedded, StoreError};
 use crate::tunnel::{self, Gateway};
 
@@ -31,8 +35,23 @@ pub struct App {
     listeners: Vec<(TcpListener, Listen)>,
     prober: Prober,
     keeper: Keeper,
+    recorder: Recorder,
+    audit: Option<audit::Writer>,
+    admin: Option<AdminSocket>,
+    broker: Broker,
+    clock: Clock,
     shutdown: Shutdown,
-    drain: Duration,
+    fleet: Arc<Fleet>,
+    in_force: Arc<InForce>,
+    reloading: Option<Reloading>,
+}
+
+/// What keeps up with the files a configuration came from.
+#[derive(Debug)]
+struct Reloading {
+    reloader: Reloader,
+    reload: Reload,
+    hangups: Hangups,
 }
 
 /// Why a broker cannot start.
@@ -49,6 +68,27 @@ pub enum StartError {
     /// The store cannot be opened or read.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The running broker could not be asked.
+    #[error(transparent)]
+    Admin(#[from] SocketError),
+    /// The audit trail cannot be written.
+    #[error(
+        "cannot write the audit trail{}: {error}; set audit in [log]",
+        place(target)
+    )]
+    Audit {
+        /// Where it should go.
+        target: AuditTarget,
+        /// What the system said.
+        error: io::Error,
+    },
+}
+
+fn place(target: &AuditTarget) -> String {
+    match target {
+        AuditTarget::File(path) => format!(" {}", path.display()),
+        AuditTarget::Off | AuditTarget::Stdout => String::new(),
+    }
 }
 
 fn mend(error: &io::Error) -> &'static str {
@@ -78,16 +118,22 @@ impl App {
         let clock = Clock::start();
         let fleet = Fleet::new(Arc::clone(&config.directory));
         let store = Arc::new(Embedded::open(&config.store.path)?);
+        let admin = config.admin_socket();
+        let admin = admin.map(|path| AdminSocket::bind(&path)).transpose()?;
+        let target = &config.log.audit;
+        let audit = Audit::open(target).map_err(|error| StartError::Audit {
+            target: target.clone(),
+            error,
+        })?;
+        let (audit, writer) = audit.unzip();
+        let (decisions, recorder) = Decisions::stored(store.clone(), audit, clock);
         let (broker, keeper) = Broker::open(Arc::clone(&fleet), store, clock).await?;
-        let gateway = Gateway::new(
-            broker,
-            config.guacd.clone(),
-            config.timeouts.placement,
-            shutdown.end.clone(),
-        );
+        let broker = broker.keeping(decisions);
+        let in_force = InForce::new(Arc::new(config.clone()));
+        let gateway = Gateway::new(broker.clone(), in_force.current(), shutdown.end.clone());
         let prober = Prober {
-            fleet,
-            settings: config.probe.clone(),
+            fleet: Arc::clone(&fleet),
+            config: in_force.current(),
             clock,
         };
         Ok(Self {
@@ -95,9 +141,44 @@ impl App {
             listeners,
             prober,
             keeper,
+            recorder,
+            audit: writer,
+            admin,
+            broker,
+            clock,
             shutdown,
-            drain: config.timeouts.drain,
+            fleet,
+            in_force: Arc::new(in_force),
+            reloading: None,
         })
+    }
+
+    /// From now on follows the files that its configuration was loaded from,
+    /// and looks at them at every SIGHUP. `log_at` changes what is logged. The
+    /// handle is for whoever else asks.
+    pub fn follow(
+        &mut self,
+        origin: Origin,
+        hangups: Hangups,
+        log_at: impl Fn(LogLevel) + Send + 'static,
+    ) -> Reload {
+        let (fleet, in_force) = (Arc::clone(&self.fleet), Arc::clone(&self.in_force));
+        // The fleet first: a prober that is told of a new host finds it there.
+        let apply: Apply = Box::new(move |config| {
+            let generation = fleet.apply(Arc::clone(&config.directory));
+            in_force.set(Arc::clone(config));
+            log_at(config.log.level);
+            generation
+        });
+        let generation = self.fleet.snapshot().configuration;
+        let loaded = self.in_force.current().get();
+        let (reloader, reload) = Reloader::new(origin, loaded, generation, apply);
+        self.reloading = Some(Reloading {
+            reloader,
+            reload: reload.clone(),
+            hangups,
+        });
+        reload
     }
 
     /// Where it listens, with the ports the system chose.
@@ -111,8 +192,24 @@ impl App {
     /// Runs until it is told to stop and its tunnels have ended.
     pub async fn run(self) {
         let background = TaskTracker::new();
-        let stop_probing = CancellationToken::new();
-        self.prober.start(&background, &stop_probing);
+        let stopped = CancellationToken::new();
+        background.spawn(stopped.clone().run_until_cancelled_owned(self.prober.run()));
+        let api = Api {
+            broker: self.broker,
+            fleet: self.fleet,
+            config: self.in_force.current(),
+            reload: self
+                .reloading
+                .as_ref()
+                .map(|reloading| reloading.reload.clone()),
+            clock: self.clock,
+        };
+        let admin = self.admin.and_then(|socket| serve(socket, api));
+        let recording = CancellationToken::new();
+        let recorder = tokio::spawn(self.recorder.run(recording.clone()));
+        if let Some(reloading) = self.reloading {
+            background.spawn(stopped.clone().run_until_cancelled_owned(reloading.run()));
+        }
         let keeper = tokio::spawn(self.keeper.run());
         let (accepting, tunnels) = (TaskTracker::new(), TaskTracker::new());
         for (listener, settings) in self.listeners {
@@ -126,17 +223,48 @@ impl App {
         accepting.close();
         accepting.wait().await;
         tunnels.close();
-        drain(&tunnels, &self.shutdown.end, self.drain).await;
-        // With the last tunnel gone nobody can tell the keeper anything more:
-        // it writes what it has and ends.
+        let patience = self.in_force.current().get().timeouts.drain;
+        drain(&tunnels, &self.shutdown.end, patience).await;
+        // With the last tunnel gone, and nobody asking, nobody can tell the
+        // keeper anything more: it writes what it has and ends.
+        drop(admin);
         drop(self.gateway);
         if timeout(LAST_WORDS, keeper).await.is_err() {
             warn!("The last leases could not be written; they run out by themselves");
         }
-        stop_probing.cancel();
+        recording.cancel();
+        if timeout(LAST_WORDS, recorder).await.is_err() {
+            warn!("The last decisions could not be stored");
+        }
+        if let Some(audit) = self.audit {
+            audit.finish().await;
+        }
+        stopped.cancel();
         background.close();
         background.wait().await;
         info!("Stopped");
+    }
+}
+
+/// A broker that cannot be asked still places.
+fn serve(socket: AdminSocket, api: Api) -> Option<Serving> {
+    let serving = socket.serve(api);
+    serving
+        .inspect_err(|error| warn!(%error, "The admin socket cannot be served"))
+        .ok()
+}
+
+impl Reloading {
+    /// Runs until it is dropped.
+    async fn run(self) {
+        let (reload, mut hangups) = (self.reload, self.hangups);
+        let ask = async {
+            loop {
+                hangups.next().await;
+                reload.now(Cause::Signal).await;
+            }
+        };
+        tokio::join!(self.reloader.run(), ask);
     }
 }
 

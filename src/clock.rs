@@ -25,8 +25,69 @@ impl Clock {
         }
     }
 
+    /// How long we have been running.
+    pub fn uptime(&self) -> Duration {
+        self.start.elapsed()
+    }
+
     /// The moment now.
     pub fn now(&self) -> Timestamp {
         self.epoch + self.start.elapsed()
+    }
+}
+
+/// A moment as RFC 3339 writes it, in UTC, to the millisecond.
+pub fn rfc3339(at: Timestamp) -> String {
+    let millis = at.as_millis();
+    let (days, rest) = (millis / 86_400_000, millis % 86_400_000);
+    let (year, month, day) = date(days);
+    let (hours, minutes) = (rest / 3_600_000, rest / 60_000 % 60);
+    let (seconds, millis) = (rest / 1000 % 60, rest % 1000);
+    format!("{year:04}-{month:02}-{day:02}T{hours:02}:{minutes:02}:{seconds:02}.{millis:03}Z")
+}
+
+/// Year, month and day of the Gregorian calendar, from days since 1970.
+fn date(days: u64) -> (u64, u64, u64) {
+    // Years are counted from March, so that a leap day is a year's last; the
+    // calendar repeats every 400 years, which have 146,097 days.
+    let days = days + 719_468;
+    let (cycle, day) = (days / 146_097, days % 146_097);
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    // From March on, five months in a row always have 153 days.
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let january_or_february = month >= 10;
+    let month = if january_or_february {
+        month - 9
+    } else {
+        month + 3
+    };
+    (
+        cycle * 400 + year + u64::from(january_or_february),
+        month,
+        day,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_are_written_as_the_calendar_has_them() {
+        // What `date --utc --date @N` says of these.
+        for (seconds, text) in [
+            (0, "1970-01-01T00:00:00.007Z"),
+            (951_782_399, "2000-02-28T23:59:59.007Z"),
+            (951_782_400, "2000-02-29T00:00:00.007Z"),
+            (951_868_800, "2000-03-01T00:00:00.007Z"),
+            (1_709_164_800, "2024-02-29T00:00:00.007Z"),
+            (1_735_689_599, "2024-12-31T23:59:59.007Z"),
+            (4_107_542_400, "2100-03-01T00:00:00.007Z"),
+        ] {
+            let at = Timestamp::from_millis(seconds * 1000 + 7);
+            assert_eq!(rfc3339(at), text);
+        }
     }
 }

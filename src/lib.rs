@@ -33,11 +33,17 @@ pub mod store;
 /// The live picture of every host.
 pub mod fleet;
 
+/// Whoever asks the running broker: why, how it is, to reload.
+pub mod api;
+
 /// Files in, one checked configuration out.
 pub mod config;
 
 /// The show without installation: the real broker between scripted neighbours.
 pub mod demo;
+
+/// What was decided, one line each, for a log collector.
+pub mod audit;
 
 pub mod clock;
 pub mod logging;

@@ -1,21 +1,58 @@
 //! Log lines to standard error, for people or for programs.
 
+use std::fmt;
 use std::io::{self, IsTerminal};
 
 use tracing_subscriber::EnvFilter;
 
-use crate::config::{LogFormat, LogSettings};
+use crate::config::{LogFormat, LogLevel, LogSettings};
+
+/// How much is logged; can be changed while the process runs.
+pub struct Level(Option<Box<dyn Fn(LogLevel) + Send + Sync>>);
+
+impl Level {
+    /// From now on, lines of at least this level are written. Nothing where
+    /// the log was not set up by us.
+    pub fn set(&self, level: LogLevel) {
+        if let Some(set) = &self.0 {
+            set(level);
+        }
+    }
+}
+
+impl fmt::Debug for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Level").finish_non_exhaustive()
+    }
+}
 
 /// Sets logging up for the whole process. Later calls change nothing.
-pub fn init(settings: &LogSettings) {
-    let filter = EnvFilter::new(format!("sessionguard={}", settings.level.as_str()));
+pub fn init(settings: &LogSettings) -> Level {
     let lines = tracing_subscriber::fmt()
         .with_writer(io::stderr)
-        .with_env_filter(filter)
+        .with_env_filter(filter(settings.level))
         .with_target(false);
-    // Fails where something was set up before; that one goes on then.
-    let _ = match settings.format {
-        LogFormat::Text => lines.with_ansi(io::stderr().is_terminal()).try_init(),
-        LogFormat::Json => lines.json().flatten_event(true).try_init(),
-    };
+    // Two types that have only their use in common.
+    macro_rules! start {
+        ($lines:expr) => {{
+            let lines = $lines.with_filter_reloading();
+            let handle = lines.reload_handle();
+            // Fails where something was set up before; that one goes on then.
+            lines.try_init().ok().map(|()| {
+                let set = move |level| {
+                    // Fails where the log is gone.
+                    let _ = handle.reload(filter(level));
+                };
+                Box::new(set) as Box<dyn Fn(LogLevel) + Send + Sync>
+            })
+        }};
+    }
+    Level(match settings.format {
+        LogFormat::Text => start!(lines.with_ansi(io::stderr().is_terminal())),
+        LogFormat::Json => start!(lines.json().flatten_event(true)),
+    })
+}
+
+fn filter(level: LogLevel) -> EnvFilter {
+    EnvFilter::new(format!("sessionguard={}", level.as_str()))
 }

@@ -1,5 +1,6 @@
-//! How the process is asked to stop, in two steps: the first signal stops
-//! accepting and lets open tunnels run on, the second ends them.
+//! What the process is asked by signals. To stop, in two steps: the first one
+//! stops accepting and lets open tunnels run on, the second ends them. To look
+//! at its configuration: SIGHUP.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -50,6 +51,28 @@ impl Signals {
         tokio::select! {
             _ = self.terminate.recv() => "SIGTERM",
             _ = self.interrupt.recv() => "SIGINT",
+        }
+    }
+}
+
+/// SIGHUP, from now on ours to answer.
+#[derive(Debug)]
+pub struct Hangups(Signal);
+
+impl Hangups {
+    /// Takes the signal over from its default, which is sudden death.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn take() -> std::io::Result<Self> {
+        signal(SignalKind::hangup()).map(Self)
+    }
+
+    /// Returns once there was one since the last call.
+    pub async fn next(&mut self) {
+        if self.0.recv().await.is_none() {
+            // The system sends no more.
+            std::future::pending().await
         }
     }
 }

@@ -14,7 +14,10 @@
 mod support;
 
 mod suite {
+    mod admin;
+    mod audit;
     mod carriers;
+    mod explain;
     mod handshake;
     mod house;
     mod join;
@@ -25,7 +28,9 @@ mod suite {
     mod placement_wire;
     mod refusals;
     mod relay;
+    mod reload;
     mod rewrite;
+    mod simulation;
     mod stood;
     mod wire;
 }

@@ -14,7 +14,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use tracing::{info, warn};
 
 use super::Leases;
-use crate::placement::{LeaseKey, RENEWAL, TunnelId, UNSEEN, UserKey};
+use crate::placement::{FarmId, HostId, LeaseKey, RENEWAL, Trust, TunnelId, UNSEEN, UserKey};
 use crate::store::StoreError;
 
 /// Leases written at a time.
@@ -41,18 +41,25 @@ pub(super) struct Tell(mpsc::UnboundedSender<Note>);
 /// A tunnel's hold on a lease; dropping it ends the hold.
 #[derive(Debug)]
 pub(super) struct Held {
-    pub(super) key: LeaseKey,
-    tunnel: TunnelId,
-    user: UserKey,
-    doubtful: bool,
+    pub(super) claim: Claim,
     tell: Tell,
     /// Nothing was claimed, so that there is nothing to end.
     void: bool,
 }
 
+/// What a tunnel claims, and for whom.
+#[derive(Debug, Clone)]
+pub(super) struct Claim {
+    pub(super) key: LeaseKey,
+    pub(super) farm: FarmId,
+    pub(super) host: HostId,
+    pub(super) tunnel: TunnelId,
+    pub(super) user: UserKey,
+    pub(super) trust: Trust,
+}
+
 #[derive(Debug)]
 struct Note {
-    tunnel: TunnelId,
     kept: Kept,
     news: News,
 }
@@ -66,8 +73,7 @@ enum News {
 
 #[derive(Debug, Clone)]
 struct Kept {
-    key: LeaseKey,
-    user: UserKey,
+    claim: Claim,
     state: State,
     /// When it must be written next.
     due: Instant,
@@ -79,7 +85,8 @@ struct Kept {
 pub(super) struct State {
     /// Since when it has stood.
     stood: Option<Instant>,
-    ended: bool,
+    /// When it ended.
+    ended: Option<Instant>,
     /// It may be somebody else who only says to be this user.
     doubtful: bool,
 }
@@ -88,24 +95,27 @@ impl State {
     /// A logon nobody reports is believed once the session has lasted: a wrong
     /// password would have ended it.
     fn confirmed_at(&self) -> Option<Instant> {
-        let stood = self.stood.filter(|_| self.doubtful)?;
-        Some(stood + UNSEEN)
+        let at = self.stood.filter(|_| self.doubtful)? + UNSEEN;
+        self.ended.is_none_or(|ended| ended >= at).then_some(at)
+    }
+
+    fn is_confirmed(&self, now: Instant) -> bool {
+        self.confirmed_at().is_some_and(|at| at <= now)
+    }
+
+    fn hear(&mut self, news: News, now: Instant) {
+        match news {
+            News::Claimed => {}
+            News::Stood => self.stood = Some(now),
+            News::Ended => self.ended = Some(now),
+        }
     }
 }
 
 impl Tell {
-    pub(super) fn held(
-        &self,
-        key: LeaseKey,
-        tunnel: TunnelId,
-        user: UserKey,
-        doubtful: bool,
-    ) -> Held {
+    pub(super) fn held(&self, claim: Claim) -> Held {
         Held {
-            key,
-            tunnel,
-            user,
-            doubtful,
+            claim,
             tell: self.clone(),
             void: false,
         }
@@ -131,12 +141,10 @@ impl Held {
         // The keeper outlives the tunnels; at the very end of the process there
         // is nobody left to tell, and the lease runs out by itself.
         let _ = self.tell.0.send(Note {
-            tunnel: self.tunnel.clone(),
             kept: Kept {
-                key: self.key.clone(),
-                user: self.user.clone(),
+                claim: self.claim.clone(),
                 state: State {
-                    doubtful: self.doubtful,
+                    doubtful: self.claim.trust == Trust::Doubtful,
                     ..State::default()
                 },
                 due: Instant::now() + RENEWAL,
@@ -186,15 +194,14 @@ impl Keeper {
         }
     }
 
-    fn hear(&mut self, Note { tunnel, kept, news }: Note) {
+    fn hear(&mut self, Note { kept, news }: Note) {
         let now = Instant::now();
+        let tunnel = kept.claim.tunnel.clone();
         let kept = self.tunnels.entry(tunnel).or_insert(kept);
-        match news {
-            News::Claimed => return,
-            News::Stood => kept.state.stood = Some(now),
-            News::Ended => kept.state.ended = true,
+        kept.state.hear(news, now);
+        if news != News::Claimed {
+            kept.due = now;
         }
-        kept.due = now;
     }
 
     /// Writes what is due, many at a time so that one sync to disk serves them
@@ -209,7 +216,7 @@ impl Keeper {
                 let leases = Arc::clone(&self.leases);
                 let (tunnel, kept) = (tunnel.clone(), kept.clone());
                 writing.spawn(async move {
-                    let written = leases.tell(&kept, &tunnel, lease).await;
+                    let written = leases.tell(&kept, lease, now).await;
                     (tunnel, kept.state, written)
                 });
             }
@@ -219,7 +226,7 @@ impl Keeper {
             let mut failure = None;
             while let Some(done) = writing.join_next().await {
                 match done {
-                    Ok((tunnel, state, Ok(()))) => self.written(&tunnel, state, lease),
+                    Ok((tunnel, state, Ok(()))) => self.written(&tunnel, state, lease, now),
                     Ok((_, _, Err(error))) => failure = Some(error),
                     // A writer that panicked: its tunnel stays due.
                     Err(_) => failure = Some(StoreError::Closed),
@@ -232,9 +239,10 @@ impl Keeper {
         }
     }
 
-    fn written(&mut self, tunnel: &TunnelId, state: State, lease: Duration) {
+    /// `asked`: the moment by which the writing went.
+    fn written(&mut self, tunnel: &TunnelId, state: State, lease: Duration, asked: Instant) {
         let now = Instant::now();
-        if state.ended {
+        if state.ended.is_some() {
             self.tunnels.remove(tunnel);
         } else if let Some(kept) = self.tunnels.get_mut(tunnel) {
             // A lease that has stood is renewed thrice in its time, since one
@@ -244,10 +252,10 @@ impl Keeper {
                 None => RENEWAL,
             };
             kept.due = now + pause;
-            match state.confirmed_at() {
-                Some(at) if at <= now => kept.state.doubtful = false,
-                Some(at) => kept.due = kept.due.min(at),
-                None => {}
+            if state.is_confirmed(asked) {
+                kept.state.doubtful = false;
+            } else if let Some(at) = state.confirmed_at() {
+                kept.due = kept.due.min(at);
             }
         }
     }
@@ -263,28 +271,39 @@ impl Keeper {
 }
 
 impl Leases {
-    async fn tell(
-        &self,
-        kept: &Kept,
-        tunnel: &TunnelId,
-        lease: Duration,
-    ) -> Result<(), StoreError> {
+    /// Writes what is known of a tunnel at `asked`.
+    async fn tell(&self, kept: &Kept, lease: Duration, asked: Instant) -> Result<(), StoreError> {
         let now = self.clock.now();
-        let Kept { user, state, .. } = kept;
-        let confirmed = state.confirmed_at().is_some_and(|at| at <= Instant::now());
-        self.update(&kept.key, |record| {
+        let Kept { claim, state, .. } = kept;
+        let Claim {
+            farm,
+            host,
+            tunnel,
+            user,
+            ..
+        } = claim;
+        let confirmed = state.is_confirmed(asked);
+        self.update(&claim.key, |record| {
             if confirmed {
                 record.confirm(tunnel);
+                if !record.tunnels(now).any(|known| known == tunnel) {
+                    // In doubt it went without a lease; where another tunnel
+                    // holds one elsewhere it still does.
+                    let _ = record.claim(farm, host, tunnel, Trust::Plain, now);
+                }
             }
             if state.stood.is_some() {
                 record.stood(tunnel, user, lease, now);
-            } else if !state.ended {
+            } else if state.ended.is_none() {
                 record.renew_claim(tunnel, now);
             }
-            if state.ended {
+            if state.ended.is_some() {
                 record.end(tunnel, lease, now);
             }
         })
         .await
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,25 +4,28 @@
 //! Serves whoever needs a placement; knows no tunnel and no protocol. Decides
 //! nothing itself ([`crate::placement`] does) and stores nothing itself.
 
+mod decisions;
 mod keeper;
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, timeout, timeout_at};
 use uuid::Uuid;
 
 use crate::clock::Clock;
 use crate::fleet::{Fleet, Seat};
 use crate::placement::{
-    Aim, Conduct, Decision, Directory, LeaseKey, LeaseRecord, Outcome, Placement, Refusal, Request, Trust,
-    TunnelId, decide,
+    Aim, Candidate, Conduct, Decision, Directory, Exclusion, LeaseKey, LeaseRecord, Outcome,
+    Refusal, Request, TunnelId, decide, survey, unreadable,
 };
 use crate::store::{Replaced, Store, StoreError, Version, Versioned};
 
+pub use decisions::{Act, Asked, Decisions, Losses, Record, Recorder, Rewritten};
 pub use keeper::Keeper;
-use keeper::{Held, Tell};
+use keeper::{Claim, Held, Tell};
 
 /// Places users and keeps their leases.
 #[derive(Debug, Clone)]
@@ -30,6 +33,7 @@ pub struct Broker {
     fleet: Arc<Fleet>,
     leases: Arc<Leases>,
     keeper: Tell,
+    decisions: Arc<Decisions>,
     clock: Clock,
 }
 
@@ -43,7 +47,8 @@ pub(crate) struct Leases {
 
 /// One decision's name, in the log, in the refusal's text and wherever the
 /// decision is asked for later. A UUIDv7, so that they sort by time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct DecisionId(Uuid);
 
 /// What came of a request.
@@ -55,8 +60,21 @@ pub struct Answer {
     pub decision: Decision,
     /// The configuration it was made on.
     pub directory: Arc<Directory>,
+    /// Which generation of it that is.
+    pub configuration: u64,
     /// The place taken, where there is one.
     pub hold: Option<Hold>,
+}
+
+/// Nothing was decided, or too late.
+#[derive(Debug)]
+pub struct Unplaced {
+    /// The name of the decision that did not come about.
+    pub id: DecisionId,
+    /// What was decided last, where it was waited for something better.
+    pub last: Option<Box<Answer>>,
+    /// Why.
+    pub error: PlaceError,
 }
 
 /// Why there is no decision.
@@ -102,9 +120,22 @@ impl Broker {
             fleet,
             leases,
             keeper: tell,
+            decisions: Decisions::in_memory(),
             clock,
         };
         Ok((broker, keeper))
+    }
+
+    /// The same broker, its decisions kept there.
+    #[must_use]
+    pub fn keeping(mut self, decisions: Arc<Decisions>) -> Self {
+        self.decisions = decisions;
+        self
+    }
+
+    /// Where decisions are kept.
+    pub fn decisions(&self) -> &Arc<Decisions> {
+        &self.decisions
     }
 
     /// Decides where a request goes and claims the place, by `deadline`.
@@ -117,8 +148,9 @@ impl Broker {
         request: &Request,
         tunnel: &TunnelId,
         deadline: Instant,
-    ) -> Result<Answer, PlaceError> {
-        let id = DecisionId(Uuid::now_v7());
+    ) -> Result<Answer, Unplaced> {
+        let id = DecisionId::mint();
+        let mut last = None;
         let placed = timeout_at(deadline, async {
             // What leads to no farm needs no host, and must not wait for one.
             if Aim::take(&self.fleet.snapshot(), request).is_ok() {
@@ -128,40 +160,80 @@ impl Broker {
                 let Some(answer) = self.attempt(id, request, tunnel).await? else {
                     continue;
                 };
-                if !matches!(answer.refusal(), Some(Refusal::LogonsPending(_))) {
+                if !passes_by_itself(&answer) {
                     return Ok(answer);
                 }
-                // Logons under way end, and a slow start grows, by themselves.
                 let news = self.fleet.newer_than(answer.decision.generation);
+                last = Some(Box::new(answer));
                 let _ = timeout(PENDING_PAUSE, news).await;
             }
         });
-        placed.await.map_err(|_| PlaceError::TimedOut)?
+        let placed = placed.await.unwrap_or(Err(PlaceError::TimedOut));
+        placed.map_err(|error| Unplaced { id, last, error })
     }
 
     /// What would be decided now; claims nothing.
     ///
     /// # Errors
     /// As for [`Self::place`].
-    pub async fn preview(
-        &self,
-        request: &Request,
-        deadline: Instant,
-    ) -> Result<Answer, PlaceError> {
-        let id = DecisionId(Uuid::now_v7());
+    pub async fn preview(&self, request: &Request, deadline: Instant) -> Result<Answer, Unplaced> {
+        let id = DecisionId::mint();
         let previewed = timeout_at(deadline, async {
-            self.fleet.probed().await;
+            // As for a placement: what leads to no farm waits for no host.
+            if Aim::take(&self.fleet.snapshot(), request).is_ok() {
+                self.fleet.probed().await;
+            }
             let key = lease_key(&self.fleet, request);
             let known = self.known(key.as_ref()).await?;
-            let snapshot = self.fleet.snapshot();
+            let (snapshot, now) = (self.fleet.snapshot(), self.clock.now());
+            let mut decision = decide(&snapshot, request, &known.record, now);
+            if decision.candidates.is_empty() {
+                // An open tunnel decides alone; who asks wants to see the others.
+                decision.candidates = survey(&snapshot, request, now);
+            }
             Ok(Answer {
                 id,
-                decision: decide(&snapshot, request, &known.record, self.clock.now()),
+                decision,
                 directory: Arc::clone(&snapshot.directory),
+                configuration: snapshot.configuration,
                 hold: None,
             })
         });
-        previewed.await.map_err(|_| PlaceError::TimedOut)?
+        let previewed = previewed.await.unwrap_or(Err(PlaceError::TimedOut));
+        previewed.map_err(|error| Unplaced {
+            id,
+            last: None,
+            error,
+        })
+    }
+
+    /// The decision on a request that cannot even be read.
+    pub fn unreadable(&self, refusal: &Refusal) -> Answer {
+        let snapshot = self.fleet.snapshot();
+        Answer {
+            id: DecisionId::mint(),
+            decision: unreadable(&snapshot, refusal.clone()),
+            directory: Arc::clone(&snapshot.directory),
+            configuration: snapshot.configuration,
+            hold: None,
+        }
+    }
+
+    /// The record of an answer to what was asked.
+    pub fn record(&self, answer: &Answer, act: Act, asked: Asked) -> Record {
+        Record::of(answer, act, asked, self.clock.now())
+    }
+
+    /// The record of what came to nothing.
+    pub fn record_unplaced(&self, unplaced: &Unplaced, act: Act, asked: Asked) -> Record {
+        let record = match &unplaced.last {
+            Some(last) => Record::of(last, act, asked, self.clock.now()),
+            None => Record {
+                configuration: self.fleet.snapshot().configuration,
+                ..Record::bare(unplaced.id, act, asked, self.clock.now())
+            },
+        };
+        record.failed(&unplaced.error)
     }
 
     async fn known(&self, key: Option<&LeaseKey>) -> Result<Versioned, StoreError> {
@@ -181,18 +253,20 @@ impl Broker {
         let key = lease_key(&self.fleet, request);
         let known = self.known(key.as_ref()).await?;
         let now = self.clock.now();
-        let mut directory = None;
+        let mut seen = None;
         let (decision, seat) = self.fleet.seat(tunnel, now, |snapshot| {
-            directory = Some(Arc::clone(&snapshot.directory));
+            seen = Some((Arc::clone(&snapshot.directory), snapshot.configuration));
             decide(snapshot, request, &known.record, now)
         });
         if decision.key != key {
             // The configuration changed in between: another record rules.
             return Ok(None);
         }
+        let (directory, configuration) = seen.unwrap_or_default();
         let mut answer = Answer {
             id,
-            directory: directory.unwrap_or_default(),
+            directory,
+            configuration,
             decision,
             hold: None,
         };
@@ -206,11 +280,21 @@ impl Broker {
         if let Some((key, user)) = key.zip(decision.user.clone()) {
             // Made before the claim: cancelled while the claim is being
             // written, it still gives back what may have been written.
-            let doubtful = decision.trust == Trust::Doubtful;
-            let held = self.keeper.held(key, tunnel.clone(), user, doubtful);
+            let held = self.keeper.held(Claim {
+                key,
+                farm: farm.clone(),
+                host: placement.host.clone(),
+                tunnel: tunnel.clone(),
+                user,
+                trust: decision.trust,
+            });
             let mut record = known.record;
             let claimed = record.claim(farm, &placement.host, tunnel, decision.trust, now)
-                && self.leases.write(&held.key, known.version, record).await? == Replaced::Done;
+                && self
+                    .leases
+                    .write(&held.claim.key, known.version, record)
+                    .await?
+                    == Replaced::Done;
             if !claimed {
                 // The moment moved on, or somebody wrote in between: again.
                 held.void();
@@ -229,14 +313,25 @@ impl Broker {
         self.fleet.snapshot().directory.rules().conduct
     }
 
-    /// Whether a placement may still be acted on: checked last, right before
-    /// guacd is told, since the configuration may have changed meanwhile.
-    pub fn still_holds(&self, decision: &Decision, placement: &Placement) -> bool {
+    /// Whether an answer may still be acted on: checked last, right before
+    /// guacd is told, since the configuration may have changed meanwhile. One
+    /// that changed elsewhere matters to nobody here.
+    pub fn still_holds(&self, decision: &Decision, made_on: &Directory) -> bool {
         let snapshot = self.fleet.snapshot();
-        let host = snapshot.directory.host(&placement.host);
-        let same = host.is_some_and(|h| h.address == placement.address && h.port == placement.port);
-        let farm = decision.farm.as_ref();
-        same && farm.is_some_and(|farm| snapshot.directory.is_member(farm, &placement.host))
+        if snapshot.configuration == decision.configuration {
+            return true;
+        }
+        let (Outcome::Placed(placement), Some(farm)) = (&decision.outcome, &decision.farm) else {
+            return true;
+        };
+        let (now, host) = (&snapshot.directory, &placement.host);
+        let resource = decision.resource.as_ref();
+        now.is_member(farm, host)
+            && now.host(host) == made_on.host(host)
+            && now.farm(farm) == made_on.farm(farm)
+            && resource.and_then(|id| now.resource(id))
+                == resource.and_then(|id| made_on.resource(id))
+            && now.rules() == made_on.rules()
     }
 }
 
@@ -244,6 +339,20 @@ fn lease_key(fleet: &Fleet, request: &Request) -> Option<LeaseKey> {
     let snapshot = fleet.snapshot();
     let aim = Aim::take(&snapshot, request);
     aim.ok().and_then(|aim| aim.key)
+}
+
+/// Whether to ask again in a moment is worth the wait. Logons under way end, and
+/// a slow start grows, by themselves; and where nobody else can take the user, a
+/// host that a reload brought or moved will have been probed soon.
+fn passes_by_itself(answer: &Answer) -> bool {
+    let not_probed = |candidate: &Candidate| candidate.exclusion == Some(Exclusion::NotProbed);
+    match answer.refusal() {
+        Some(Refusal::LogonsPending(_)) => true,
+        Some(Refusal::Busy(_) | Refusal::Unreachable(_)) => {
+            answer.decision.candidates.iter().any(not_probed)
+        }
+        _ => false,
+    }
 }
 
 /// How long a placement waits for room before it looks again by itself.
@@ -315,6 +424,22 @@ impl Answer {
             Outcome::Refused(refusal) => Some(refusal),
             Outcome::Placed(_) | Outcome::Unmatched => None,
         }
+    }
+}
+
+impl DecisionId {
+    fn mint() -> Self {
+        Self(Uuid::now_v7())
+    }
+
+    /// Reads what [`fmt::Display`] writes; `None` where it is no such thing.
+    pub fn parse(text: &str) -> Option<Self> {
+        Uuid::try_parse(text.trim()).ok().map(Self)
+    }
+
+    /// Sorts as the id does.
+    pub fn bits(self) -> u128 {
+        self.0.as_u128()
     }
 }
 

@@ -1,6 +1,6 @@
 //! Claims: one user one host, whoever else writes; what a hold leaves behind.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -9,11 +9,20 @@ use tokio::task::JoinSet;
 use super::*;
 use crate::placement::{
     Carriers, Claims, Directory, Farm, FarmId, FarmOverrides, Host, HostId, LeaseState, Mode,
-    Resource, ResourceKind, Rules,
+    ParameterValues, Resource, ResourceKind, Rules, Trust,
 };
 use crate::store::{Answer as StoreAnswer, Embedded, Version};
 
+mod doubt;
+mod names;
+mod reload;
+mod waiting;
+
 fn directory(hosts: &[&str]) -> Arc<Directory> {
+    ruled(hosts, Rules::default())
+}
+
+fn ruled(hosts: &[&str], rules: Rules) -> Arc<Directory> {
     let host = |id: &&str| Host {
         id: HostId::from(*id),
         address: format!("{id}.example.com"),
@@ -21,6 +30,9 @@ fn directory(hosts: &[&str]) -> Arc<Directory> {
         farm_ids: vec!["office".into()],
         tags: BTreeMap::new(),
         mode: Mode::Online,
+        max_sessions: None,
+        max_pending_logons: None,
+        parameters: ParameterValues::default(),
     };
     let farm = Farm {
         id: "office".into(),
@@ -38,13 +50,22 @@ fn directory(hosts: &[&str]) -> Arc<Directory> {
         enabled: true,
         guacamole_connection_id: None,
         guacamole_connection_name: None,
+        source: None,
         hostnames: Vec::new(),
+        load_balance_info: None,
+        keep_parameters: BTreeSet::new(),
+        parameters: ParameterValues::default(),
     };
     let hosts = hosts.iter().map(host);
-    Arc::new(Directory::new(Rules::default(), hosts, [farm], [resource]))
+    Arc::new(Directory::new(rules, hosts, [farm], [resource]))
 }
 
 fn request(user: &str) -> Request {
+    signed_in(user, "")
+}
+
+/// Somebody who is logged in to Guacamole as `login`.
+fn signed_in(user: &str, login: &str) -> Request {
     Request {
         carriers: Carriers {
             resource: Some("desktop".into()),
@@ -52,9 +73,14 @@ fn request(user: &str) -> Request {
         },
         claims: Claims {
             username: user.to_owned(),
+            name: login.to_owned(),
             ..Claims::default()
         },
     }
+}
+
+fn in_time() -> Instant {
+    Instant::now() + Duration::from_secs(10)
 }
 
 /// A store that lets another writer in before each of the first writes.
@@ -93,25 +119,38 @@ impl Store for Contended {
     }
 }
 
-struct House {
-    broker: Broker,
-    store: Arc<dyn Store>,
-    fleet: Arc<Fleet>,
+pub(super) struct House {
+    pub(super) broker: Broker,
+    pub(super) store: Arc<dyn Store>,
+    pub(super) fleet: Arc<Fleet>,
     _folder: tempfile::TempDir,
 }
 
 impl House {
-    async fn new(hosts: &[&str]) -> Self {
+    pub(super) async fn new(hosts: &[&str]) -> Self {
         Self::with(hosts, |embedded| Arc::new(embedded)).await
     }
 
+    async fn ruled(hosts: &[&str], change: impl FnOnce(&mut Rules)) -> Self {
+        let mut rules = Rules::default();
+        change(&mut rules);
+        Self::open(ruled(hosts, rules), |embedded| Arc::new(embedded)).await
+    }
+
     async fn with(hosts: &[&str], wrap: impl FnOnce(Embedded) -> Arc<dyn Store>) -> Self {
+        Self::open(directory(hosts), wrap).await
+    }
+
+    async fn open(
+        directory: Arc<Directory>,
+        wrap: impl FnOnce(Embedded) -> Arc<dyn Store>,
+    ) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = wrap(Embedded::open(&folder.path().join("leases.redb")).unwrap());
-        let fleet = Fleet::new(directory(hosts));
+        let fleet = Fleet::new(Arc::clone(&directory));
         let clock = Clock::start();
-        for host in hosts {
-            fleet.note_probe(&HostId::from(*host), true, clock.now());
+        for host in directory.hosts() {
+            fleet.note_probe(&host.id, true, clock.now());
         }
         let opened = Broker::open(Arc::clone(&fleet), Arc::clone(&store), clock).await;
         let (broker, keeper) = opened.unwrap();
@@ -125,11 +164,11 @@ impl House {
     }
 
     async fn place(&self, user: &str, tunnel: &str) -> (HostId, Hold) {
-        let deadline = Instant::now() + Duration::from_secs(10);
-        let placed = self
-            .broker
-            .place(&request(user), &tunnel.into(), deadline)
-            .await;
+        self.place_as(&request(user), tunnel).await
+    }
+
+    async fn place_as(&self, request: &Request, tunnel: &str) -> (HostId, Hold) {
+        let placed = self.broker.place(request, &tunnel.into(), in_time()).await;
         let Answer { decision, hold, .. } = placed.unwrap();
         match decision.outcome {
             Outcome::Placed(placement) => (placement.host, hold.unwrap()),
@@ -137,14 +176,28 @@ impl House {
         }
     }
 
-    async fn record(&self, user: &str) -> LeaseRecord {
+    async fn outcome(&self, user: &str, tunnel: &str) -> Outcome {
+        let placed = self
+            .broker
+            .place(&request(user), &tunnel.into(), in_time())
+            .await;
+        placed.unwrap().decision.outcome
+    }
+
+    /// The tunnels that are counted on all hosts together.
+    fn seats(&self) -> usize {
+        let snapshot = self.fleet.snapshot();
+        snapshot.hosts.values().map(|view| view.tunnels.len()).sum()
+    }
+
+    pub(super) async fn record(&self, user: &str) -> LeaseRecord {
         let key = LeaseKey::of_user(&crate::placement::UserKey::new(user, "").unwrap());
         self.store.read(&key).await.unwrap().record
     }
 
     /// Waits until the user's lease looks as described: the keeper writes a
     /// moment after it was told.
-    async fn lease_becomes(&self, user: &str, wanted: Option<(&str, LeaseState)>) {
+    pub(super) async fn lease_becomes(&self, user: &str, wanted: Option<(&str, LeaseState)>) {
         let office = FarmId::from("office");
         let wait = async {
             loop {
@@ -179,7 +232,7 @@ async fn many_connects_of_one_user_at_one_instant_land_on_one_host() {
         });
     }
     let answers = connects.join_all().await;
-    let hosts: std::collections::BTreeSet<_> = answers
+    let hosts: BTreeSet<_> = answers
         .iter()
         .map(|answer| match &answer.decision.outcome {
             Outcome::Placed(placement) => placement.host.clone(),
@@ -219,7 +272,8 @@ async fn a_lost_race_decides_again_on_what_the_winner_wrote() {
     let intruder = {
         let mut record = LeaseRecord::default();
         let office = FarmId::from("office");
-        assert!(record.claim(&office, &"b".into(), &"other".into(), Clock::start().now()));
+        let now = Clock::start().now();
+        assert!(record.claim(&office, &"b".into(), &"other".into(), Trust::Plain, now));
         record
     };
     for _ in 0..8 {
@@ -311,5 +365,5 @@ async fn a_fleet_that_is_not_probed_in_time_times_out() {
     };
     let deadline = Instant::now() + Duration::from_millis(50);
     let placed = broker.place(&request("ann"), &"t1".into(), deadline).await;
-    assert_eq!(placed.unwrap_err(), PlaceError::TimedOut);
+    assert_eq!(placed.unwrap_err().error, PlaceError::TimedOut);
 }

@@ -18,6 +18,9 @@ pub(super) fn run(arguments: &Arguments) -> ExitCode {
         Ok(loaded) => loaded,
         Err(code) => return code,
     };
+    for advice in &loaded.advice {
+        complain(format_args!("{advice}"));
+    }
     let directory = &loaded.config.directory;
     let said = say(format_args!(
         "{} files: {} hosts, {} farms, {} resources, {} warnings",

@@ -1,9 +1,15 @@
 //! The command line: one file a subcommand.
 
+mod ask;
 mod check;
 mod config;
+mod decision;
 mod demo;
+mod explain;
+mod reload;
 mod serve;
+mod status;
+mod table;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -14,6 +20,9 @@ use crate::config::Loaded;
 
 /// Exit codes that scripts rely on; clap's own usage errors end with 2.
 const FAILED: u8 = 1;
+const USAGE: u8 = 2;
+const REFUSED: u8 = 3;
+const UNREACHABLE: u8 = 4;
 const BAD_CONFIGURATION: u8 = 78;
 
 const DEFAULT_CONFIG: &str = "/etc/sessionguard/sessionguard.toml";
@@ -36,6 +45,12 @@ enum Command {
     /// Print the settings in force, or the schema of a configuration file
     #[command(subcommand)]
     Config(config::Arguments),
+    /// Say why somebody would go, or went, to a host, and why to no other
+    Explain(Box<explain::Arguments>),
+    /// Show the running broker and every host
+    Status(status::Arguments),
+    /// Make the running broker read its configuration now
+    Reload(reload::Arguments),
     /// Show the broker at work, with nothing else installed
     Demo(demo::Arguments),
     /// Print the version
@@ -56,6 +71,9 @@ impl Cli {
             Command::Serve(file) => serve::run(&file.config),
             Command::Check(arguments) => check::run(&arguments),
             Command::Config(arguments) => config::run(&arguments),
+            Command::Explain(arguments) => explain::run(&arguments),
+            Command::Status(arguments) => status::run(&arguments),
+            Command::Reload(arguments) => reload::run(&arguments),
             Command::Demo(arguments) => demo::run(&arguments),
             Command::Version => say(format_args!("sessionguard {}", env!("CARGO_PKG_VERSION"))),
         }
@@ -97,4 +115,15 @@ fn complain(line: std::fmt::Arguments<'_>) {
     use std::io::Write;
     // Where even standard error is gone there is nobody to tell.
     let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+/// A span of time in the two units that matter.
+fn span(seconds: u64) -> String {
+    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
+    match seconds {
+        0..=99 => format!("{seconds} s"),
+        100..3600 => format!("{minutes} min {} s", seconds % 60),
+        3600..86_400 => format!("{hours} h {} min", minutes % 60),
+        _ => format!("{days} d {} h", hours % 24),
+    }
 }

@@ -5,15 +5,18 @@ use std::process::ExitCode;
 
 use super::{FAILED, complain, load};
 use crate::app::App;
+use crate::config::Origin;
 use crate::logging;
-use crate::shutdown::{Shutdown, Signals};
+use crate::shutdown::{Hangups, Shutdown, Signals};
 
 pub(super) fn run(config: &Path) -> ExitCode {
+    // Before the load: what changes in between is noticed later.
+    let origin = Origin::of(config);
     let loaded = match load(config) {
         Ok(loaded) => loaded,
         Err(code) => return code,
     };
-    logging::init(&loaded.config.log);
+    let level = logging::init(&loaded.config.log);
     let runtime = match tokio::runtime::Runtime::new() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -22,8 +25,9 @@ pub(super) fn run(config: &Path) -> ExitCode {
         }
     };
     runtime.block_on(async {
-        let signals = match Signals::take() {
-            Ok(signals) => signals,
+        let taken = Signals::take().and_then(|signals| Ok((signals, Hangups::take()?)));
+        let (signals, hangups) = match taken {
+            Ok(taken) => taken,
             Err(error) => {
                 complain(format_args!("cannot take over signals: {error}"));
                 return ExitCode::from(FAILED);
@@ -31,7 +35,8 @@ pub(super) fn run(config: &Path) -> ExitCode {
         };
         let shutdown = Shutdown::default();
         match App::build(&loaded.config, shutdown.clone()).await {
-            Ok(app) => {
+            Ok(mut app) => {
+                app.follow(origin, hangups, move |wanted| level.set(wanted));
                 tokio::spawn(signals.drive(shutdown));
                 app.run().await;
                 ExitCode::SUCCESS

@@ -6,7 +6,7 @@
 
 use super::draft::Gathered;
 use super::files::Format;
-use super::keys::Form;
+use super::form::Form;
 use super::node::{Node, Table, Value};
 use super::problem::Problem;
 use super::reader::Reader;
@@ -102,6 +102,7 @@ pub(super) fn table(shape: Shape, node: &Node, report: &mut Report, into: &mut G
         Shape::Listen => sections::listen,
         Shape::Probe => sections::probe,
         Shape::Store => sections::store,
+        Shape::Api => sections::api,
         Shape::Log => sections::log,
         Shape::Host => objects::host,
         Shape::Farm => objects::farm,

@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
-use super::keys::{Form, Key};
+use super::form::{Form, Key};
 use super::node::{At, Entry, Located, Node, Table, Value};
 use super::problem::Problem;
 use super::report::Report;

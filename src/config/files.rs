@@ -27,7 +27,7 @@ pub(super) enum Format {
 
 impl Format {
     /// By the end of the name; none for names that are no configuration.
-    fn of(path: &Path) -> Option<Self> {
+    pub(super) fn of(path: &Path) -> Option<Self> {
         let extension = path.extension()?.to_str()?.to_ascii_lowercase();
         match extension.as_str() {
             "toml" => Some(Self::Toml),
@@ -126,7 +126,7 @@ pub(super) fn gather(main: &Path, report: &mut Report) -> Files {
 }
 
 /// The visible names in a directory, sorted.
-fn list(directory: &Path) -> io::Result<Vec<PathBuf>> {
+pub(super) fn list(directory: &Path) -> io::Result<Vec<PathBuf>> {
     let mut paths = Vec::new();
     for entry in fs::read_dir(directory)? {
         let entry = entry?;
@@ -143,7 +143,7 @@ fn looks_like_yaml(path: &Path) -> bool {
     extension.eq_ignore_ascii_case("yaml") || extension.eq_ignore_ascii_case("yml")
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, Problem> {
+pub(super) fn read(path: &Path) -> Result<Vec<u8>, Problem> {
     let because = |error: io::Error| match error.kind() {
         ErrorKind::NotFound => Problem::Missing,
         kind => unreadable(kind),

@@ -1,4 +1,5 @@
-//! Every key of the configuration: its form, its default, what it is for.
+//! Every key of the configuration: its form, its default, what it is for. What
+//! a form is says [`super::form`].
 //!
 //! The one list. [`super::reader`] refuses what is not in it and takes ranges
 //! from it, suggestions come from it, `config schema` is made of it and
@@ -6,98 +7,9 @@
 
 use std::time::Duration;
 
+use super::form::{Form, Key, key};
 use super::shape::Shape;
 use super::words::{CONDUCTS, FORMATS, KINDS, LEVELS, MODES, SOURCES, UNMATCHED, spelt};
-
-/// One key of one table.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Key {
-    pub(super) name: &'static str,
-    pub(super) form: Form,
-    /// As TOML writes it; none where no value says what leaving it out does.
-    pub(super) default: Option<&'static str>,
-    /// What it is for, in one sentence.
-    pub(super) about: &'static str,
-}
-
-/// What may be written for a key.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Form {
-    /// true or false.
-    Switch,
-    /// A whole number, from and to.
-    Number(i64, i64),
-    /// A bare whole number of seconds, from and to.
-    Seconds(u64, u64),
-    /// A number with a unit, from and to.
-    Time(Duration, Duration),
-    /// One of some words.
-    Word(fn() -> Vec<&'static str>),
-    /// A list of such words.
-    Words(fn() -> Vec<&'static str>),
-    Id,
-    Ids,
-    /// Text that is neither blank nor padded.
-    Name,
-    /// Text that may be empty or padded.
-    FreeText,
-    /// Text or a number from 0.
-    ConnectionId,
-    /// A RemoteApp's alias.
-    Alias,
-    /// A host name or IP address.
-    Host,
-    Hosts,
-    /// A host name or IP address with a port.
-    HostPort,
-    /// An IP address with a port.
-    Listener,
-    /// Names of connection parameters.
-    ParameterNames,
-    /// A table of connection parameters; the values may be secrets.
-    Parameters,
-    /// A table of texts.
-    Texts,
-    /// A table of its own.
-    Table(Shape),
-    /// A list of tables.
-    Tables(Shape),
-}
-
-impl Form {
-    /// Whether one plain value is written, as an environment variable can.
-    pub(super) fn is_single(self) -> bool {
-        !matches!(
-            self,
-            Self::Words(_)
-                | Self::Ids
-                | Self::Hosts
-                | Self::ParameterNames
-                | Self::Parameters
-                | Self::Texts
-                | Self::Table(_)
-                | Self::Tables(_)
-        )
-    }
-}
-
-const fn key(name: &'static str, form: Form, about: &'static str) -> Key {
-    Key {
-        name,
-        form,
-        default: None,
-        about,
-    }
-}
-
-impl Key {
-    const fn or(self, default: &'static str) -> Self {
-        Self {
-            default: Some(default),
-            ..self
-        }
-    }
-}
 
 const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
@@ -137,6 +49,11 @@ pub(super) const DOCUMENT: &[Key] = &[
         "store",
         Form::Table(Shape::Store),
         "Where leases and host modes are kept.",
+    ),
+    key(
+        "api",
+        Form::Table(Shape::Api),
+        "How the running broker is asked.",
     ),
     key("log", Form::Table(Shape::Log), "What is logged, and how."),
     key("hosts", Form::Tables(Shape::Host), "The RDP session hosts."),
@@ -333,6 +250,16 @@ pub(super) const STORE: &[Key] = &[key(
 )
 .or("\"/var/lib/sessionguard/sessionguard.redb\"")];
 
+/// What may stand for a path.
+pub(super) const SOCKET: &[&str] = &["off"];
+pub(super) const AUDIT: &[&str] = &["off", "stdout"];
+
+pub(super) const API: &[Key] = &[key(
+    "socket",
+    Form::Place(SOCKET),
+    "The command line's socket, for root and the broker's user only: a path or \"off\"; beside the store if left out.",
+)];
+
 pub(super) const LOG: &[Key] = &[
     key(
         "level",
@@ -346,6 +273,12 @@ pub(super) const LOG: &[Key] = &[
         "Lines for people or for programs.",
     )
     .or("\"text\""),
+    key(
+        "audit",
+        Form::Place(AUDIT),
+        "Where every decision leaves a line of JSON: \"off\", \"stdout\" or a file's path.",
+    )
+    .or("\"off\""),
 ];
 
 pub(super) const HOST: &[Key] = &[

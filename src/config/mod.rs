@@ -21,12 +21,15 @@
 //! What may be written at all is one list, `keys`; `schema` and `show` are made
 //! of it.
 
+mod change;
 mod check;
+mod current;
 mod document;
 mod draft;
 mod environment;
 mod files;
 mod finding;
+mod form;
 mod keys;
 mod mask;
 mod names;
@@ -40,6 +43,7 @@ mod parse_toml;
 mod problem;
 mod reader;
 mod references;
+mod reload;
 mod report;
 mod schema;
 mod sections;
@@ -63,10 +67,13 @@ use node::Node;
 use report::Report;
 use shape::Shape;
 
+pub use change::{Changes, Objects, change};
+pub use current::{Current, InForce};
 pub use finding::{Faults, Finding, Place, Severity};
+pub use reload::{Apply, Attempt, Cause, Origin, Reload, ReloadState, Reloaded, Reloader};
 pub use settings::{
-    Config, Guacd, HostPort, Listen, LogFormat, LogLevel, LogSettings, Probe, StoreSettings,
-    Timeouts,
+    AdminSocket, ApiSettings, AuditTarget, Config, Guacd, HostPort, Listen, LogFormat, LogLevel,
+    LogSettings, Probe, StoreSettings, Timeouts,
 };
 pub use source::Position;
 

@@ -3,6 +3,8 @@
 //! What passes here can stand in a log line, a selector and a lease key
 //! without being escaped or mistaken for something else.
 
+use std::path::PathBuf;
+
 use crate::placement::fold;
 
 use super::node::{Node, Value};
@@ -36,6 +38,21 @@ pub(super) fn name(node: &Node) -> Result<String, ValueError> {
     let text = text(node)?;
     check_text(text, LONGEST_TEXT)?;
     Ok(text.to_owned())
+}
+
+/// One of some words, given as its place among them, or a path, which holds a
+/// `/`: a slip in a word makes no file.
+pub(super) fn place(
+    words: &'static [&'static str],
+) -> impl Fn(&Node) -> Result<Result<usize, PathBuf>, ValueError> {
+    move |node| {
+        let text = name(node)?;
+        match words.iter().position(|word| *word == text) {
+            Some(at) => Ok(Ok(at)),
+            None if text.contains('/') => Ok(Err(PathBuf::from(text))),
+            None => Err(ValueError::NotAPlace { words, text }),
+        }
+    }
 }
 
 /// Text that may be empty or begin and end with blanks, such as a command line.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::placement::ParameterValues;
 
-use super::keys::Form;
+use super::form::Form;
 use super::names::{domain, free_text, parameter_name};
 use super::node::{At, Entry, Located, Node, Table, Value};
 use super::problem::Problem;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::keys::{Form, Key};
+use super::form::{Form, Key};
 use super::shape::Shape;
 use super::values::show_time;
 
@@ -44,6 +44,7 @@ fn name(shape: Shape) -> &'static str {
         Shape::Listen => "listener",
         Shape::Probe => "probe",
         Shape::Store => "store",
+        Shape::Api => "api",
         Shape::Log => "log",
         Shape::Host => "host",
         Shape::Farm => "farm",
@@ -128,6 +129,9 @@ fn form(form: Form) -> Value {
         Form::Ids => list(&id()),
         Form::Name => text(1024),
         Form::FreeText => json!({ "type": "string", "maxLength": 1024 }),
+        Form::Place(words) => {
+            json!({ "anyOf": [{ "enum": words }, { "type": "string", "pattern": "/" }] })
+        }
         Form::ConnectionId => json!({ "anyOf": [text(1024), { "type": "integer", "minimum": 0 }] }),
         Form::Alias => json!({ "type": "string", "pattern": "^(\\|\\|)?[^|\\s]" }),
         Form::Host | Form::HostPort | Form::Listener => text(262),

@@ -1,5 +1,5 @@
 //! Reads the tables of settings: `[broker]`, `[identity]`, `[guacd]`,
-//! `[[listen]]`, `[probe]`, `[store]`, `[log]`.
+//! `[[listen]]`, `[probe]`, `[store]`, `[api]`, `[log]`.
 //!
 //! Each may stand in several files; a key set again replaces the earlier one.
 //! The ranges are in [`super::keys`].
@@ -9,13 +9,14 @@ use std::path::PathBuf;
 use crate::placement::IdentitySource;
 
 use super::draft::{Gathered, ListenDraft, ScoreDraft};
-use super::names::{id, name};
+use super::keys;
+use super::names::{id, name, place};
 use super::network::{host_port, listen_address};
 use super::node::{Located, Node};
 use super::problem::Problem;
 use super::reader::{Reader, put};
 use super::report::Report;
-use super::settings::Listen;
+use super::settings::{AdminSocket, AuditTarget, Listen};
 use super::shape::Shape;
 use super::value_error::ValueError;
 use super::values::word;
@@ -192,6 +193,19 @@ pub(super) fn store(node: &Node, report: &mut Report, into: &mut Gathered) {
     put(&mut into.config.store.path, table.read("path", path));
 }
 
+pub(super) fn api(node: &Node, report: &mut Report, into: &mut Gathered) {
+    let Some(mut table) = Reader::open(Shape::Api, node, report) else {
+        return;
+    };
+    let socket = |node: &Node| {
+        Ok(match place(keys::SOCKET)(node)? {
+            Ok(_) => AdminSocket::Off,
+            Err(path) => AdminSocket::At(path),
+        })
+    };
+    put(&mut into.config.api.socket, table.read("socket", socket));
+}
+
 pub(super) fn log(node: &Node, report: &mut Report, into: &mut Gathered) {
     let Some(mut table) = Reader::open(Shape::Log, node, report) else {
         return;
@@ -199,4 +213,12 @@ pub(super) fn log(node: &Node, report: &mut Report, into: &mut Gathered) {
     let log = &mut into.config.log;
     put(&mut log.level, table.read("level", word(LEVELS)));
     put(&mut log.format, table.read("format", word(FORMATS)));
+    let audit = |node: &Node| {
+        Ok(match place(keys::AUDIT)(node)? {
+            Ok(0) => AuditTarget::Off,
+            Ok(_) => AuditTarget::Stdout,
+            Err(path) => AuditTarget::File(path),
+        })
+    };
+    put(&mut log.audit, table.read("audit", audit));
 }

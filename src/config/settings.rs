@@ -29,6 +29,8 @@ pub struct Config {
     pub timeouts: Timeouts,
     /// What is logged.
     pub log: LogSettings,
+    /// Where the running broker is asked.
+    pub api: ApiSettings,
     /// Hosts, farms, resources and rules.
     pub directory: Arc<Directory>,
 }
@@ -42,7 +44,25 @@ impl Default for Config {
             store: StoreSettings::default(),
             timeouts: Timeouts::default(),
             log: LogSettings::default(),
+            api: ApiSettings::default(),
             directory: Arc::default(),
+        }
+    }
+}
+
+impl Config {
+    /// The path of the admin socket; `None` where none is wanted. Unless it is
+    /// set it is beside the store, whose directory is writable anyway, and
+    /// named after it: stores in one directory have sockets of their own.
+    pub fn admin_socket(&self) -> Option<PathBuf> {
+        match &self.api.socket {
+            AdminSocket::Off => None,
+            AdminSocket::At(path) => Some(path.clone()),
+            AdminSocket::BesideStore => {
+                let mut name = self.store.path.file_stem().unwrap_or_default().to_owned();
+                name.push(".sock");
+                Some(self.store.path.with_file_name(name))
+            }
         }
     }
 }
@@ -172,6 +192,39 @@ pub struct LogSettings {
     pub level: LogLevel,
     /// Lines for people or for programs.
     pub format: LogFormat,
+    /// Where every decision leaves a line of its own.
+    pub audit: AuditTarget,
+}
+
+/// Where the audit trail goes.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum AuditTarget {
+    /// Nowhere: the log says who was placed, and decisions are kept anyway.
+    #[default]
+    Off,
+    /// To standard output, where nothing else goes.
+    Stdout,
+    /// Appended to a file.
+    File(PathBuf),
+}
+
+/// Where the running broker is asked.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ApiSettings {
+    /// The Unix socket of the command line.
+    pub socket: AdminSocket,
+}
+
+/// Where the admin socket is.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum AdminSocket {
+    /// Beside the store's file and named after it, with the ending `.sock`.
+    #[default]
+    BesideStore,
+    /// At this path.
+    At(PathBuf),
+    /// Nowhere: the running broker cannot be asked.
+    Off,
 }
 
 /// How serious a log line must be to be written.

@@ -3,7 +3,8 @@
 
 use std::fmt;
 
-use super::keys::{self, Key};
+use super::form::Key;
+use super::keys;
 
 /// A kind of table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,6 +18,7 @@ pub(super) enum Shape {
     Listen,
     Probe,
     Store,
+    Api,
     Log,
     Host,
     Farm,
@@ -26,7 +28,7 @@ pub(super) enum Shape {
 
 impl Shape {
     /// Every kind of table.
-    pub(super) const ALL: [Self; 13] = [
+    pub(super) const ALL: [Self; 14] = [
         Self::Document,
         Self::Broker,
         Self::BrokerScore,
@@ -35,6 +37,7 @@ impl Shape {
         Self::Listen,
         Self::Probe,
         Self::Store,
+        Self::Api,
         Self::Log,
         Self::Host,
         Self::Farm,
@@ -53,6 +56,7 @@ impl Shape {
             Self::Listen => keys::LISTEN,
             Self::Probe => keys::PROBE,
             Self::Store => keys::STORE,
+            Self::Api => keys::API,
             Self::Log => keys::LOG,
             Self::Host => keys::HOST,
             Self::Farm => keys::FARM,
@@ -96,6 +100,7 @@ impl Shape {
             Self::Guacd => Some("guacd"),
             Self::Probe => Some("probe"),
             Self::Store => Some("store"),
+            Self::Api => Some("api"),
             Self::Log => Some("log"),
             Self::Document
             | Self::Listen
@@ -160,6 +165,7 @@ impl fmt::Display for Shape {
             Self::Listen => "a listener",
             Self::Probe => "[probe]",
             Self::Store => "[store]",
+            Self::Api => "[api]",
             Self::Log => "[log]",
             Self::Host => "a host",
             Self::Farm => "a farm",

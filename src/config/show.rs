@@ -9,7 +9,7 @@ use std::fmt::Write;
 
 use crate::placement::{derive_id, fold};
 
-use super::keys::{Form, Key};
+use super::form::{Form, Key};
 use super::node::{Located, Node, Table, Value};
 use super::report::Report;
 use super::shape::Shape;

@@ -34,6 +34,11 @@ pub(super) enum ValueError {
     NotASwitch { text: String },
     #[error("\"{}\" is not a whole number", Shown(text))]
     NotANumber { text: String },
+    #[error("\"{}\" is neither {} nor a path", Shown(text), either(words))]
+    NotAPlace {
+        words: &'static [&'static str],
+        text: String,
+    },
     #[error("is not UTF-8 text")]
     NotUtf8,
     #[error("must not be blank")]
@@ -143,6 +148,9 @@ impl ValueError {
                 "127.0.0.1 for this machine alone, 0.0.0.0 or [::] for all its addresses".to_owned()
             }
             Self::ListedTwice { .. } => "remove one of them".to_owned(),
+            Self::NotAPlace { text, .. } => {
+                format!("a path holds a `/`: write \"./{}\" if that is meant", Shown(text))
+            }
             Self::OuterSpace => "remove the white space".to_owned(),
             Self::OutOfRange { .. }
             | Self::NotOneOf { .. }

@@ -5,6 +5,7 @@
 //! counters cannot drift apart. It decides nothing: the broker hands it the
 //! decision to make on the picture as it stands.
 
+mod apply;
 mod probe;
 mod x224;
 
@@ -16,7 +17,7 @@ use arc_swap::ArcSwap;
 use tokio::sync::watch;
 
 use crate::placement::{
-    Decision, Directory, HostId, HostView, LeaseKey, LeaseRecord, LeaseState, Outcome, Probe,
+    Decision, Directory, Host, HostId, HostView, LeaseKey, LeaseRecord, LeaseState, Outcome, Probe,
     Snapshot, Timestamp, TunnelId, TunnelView,
 };
 
@@ -27,8 +28,8 @@ pub use probe::Prober;
 pub struct Fleet {
     state: Mutex<State>,
     published: ArcSwap<Snapshot>,
-    /// Hosts not probed yet.
-    unknown: watch::Sender<usize>,
+    /// Whether there was a moment when every host had been probed.
+    probed: watch::Sender<bool>,
     /// The generation published last.
     generation: watch::Sender<u64>,
 }
@@ -43,31 +44,23 @@ struct State {
 impl Fleet {
     /// A fleet of the configured hosts, each in its initial mode, none probed.
     pub fn new(directory: Arc<Directory>) -> Arc<Self> {
-        let view = |mode| {
-            Arc::new(HostView {
-                mode,
-                ..HostView::default()
-            })
-        };
         let hosts = directory.hosts();
-        let hosts: std::collections::BTreeMap<_, _> = hosts
-            .map(|host| (host.id.clone(), view(host.mode)))
-            .collect();
-        let (unknown, _) = watch::channel(hosts.len());
+        let hosts = hosts.map(|host| (host.id.clone(), apply::fresh(host)));
         let snapshot = Snapshot {
             generation: 1,
+            configuration: 1,
+            hosts: hosts.collect(),
             directory,
-            hosts,
             people: Arc::default(),
         };
         Arc::new(Self {
+            probed: watch::Sender::new(apply::is_probed(&snapshot)),
             published: ArcSwap::from_pointee(snapshot.clone()),
             state: Mutex::new(State {
                 snapshot,
                 lingering: HashMap::new(),
             }),
-            unknown,
-            generation: watch::channel(1).0,
+            generation: watch::Sender::new(1),
         })
     }
 
@@ -77,11 +70,13 @@ impl Fleet {
     }
 
     /// Returns once every host was probed at least once. Before that nobody
-    /// knows which hosts are there.
+    /// knows which hosts are there, and the first to answer would get everybody.
+    /// From then on it returns at once: hosts that a reload brings do not keep
+    /// the others waiting.
     pub async fn probed(&self) {
-        let mut unknown = self.unknown.subscribe();
+        let mut probed = self.probed.subscribe();
         // The sender lives in `self`, so the wait cannot fail.
-        let _ = unknown.wait_for(|&count| count == 0).await;
+        let _ = probed.wait_for(|&probed| probed).await;
     }
 
     /// Returns once a newer picture than this generation is published.
@@ -133,8 +128,10 @@ impl Fleet {
                     view.lingering.remove(key);
                 });
             }
-            if let Some(user) = record.user() {
-                Arc::make_mut(&mut state.snapshot.people).remember(user);
+            // Copied only where there is something new in it: everybody is there.
+            let people = &mut state.snapshot.people;
+            if let Some(user) = record.user().filter(|user| !people.knows(user)) {
+                Arc::make_mut(people).remember(user);
             }
             let mut hosts = Vec::new();
             for lease in record.views(now) {
@@ -164,6 +161,7 @@ impl Fleet {
                     .lingering
                     .retain(|_, until| *until > now);
             }
+            state.forget_all_gone();
             let hosts = &state.snapshot.hosts;
             state.lingering.retain(|key, on| {
                 on.retain(|host| {
@@ -176,37 +174,34 @@ impl Fleet {
         });
     }
 
-    /// Takes over what a probe found. Returns how long the host had been in the
-    /// state it left, where this changed it.
-    pub(crate) fn note_probe(
+    /// Takes over what a probe of this host found. Returns how long the host
+    /// had been in the state it left, where this changed it.
+    pub(crate) fn note_answer(
         &self,
-        host: &HostId,
+        asked: &Host,
         answers: bool,
         now: Timestamp,
     ) -> Option<Duration> {
-        let before = self.snapshot().hosts.get(host).map(|view| view.probe)?;
-        let (probe, lasted) = match (before, answers) {
-            (Probe::Answering { .. }, true) | (Probe::Failing { .. }, false) => return None,
-            (Probe::Answering { since }, false) => {
-                (Probe::Failing { since: now }, now.since(since))
+        self.change_if(|state| {
+            let host = state.snapshot.directory.host(&asked.id);
+            // An answer from where the host was says nothing of where it is.
+            if host.is_none_or(|host| !apply::same_place(host, asked)) {
+                return (false, None);
             }
-            (Probe::Failing { since }, true) => (Probe::Answering { since: now }, now.since(since)),
-            (Probe::Unknown, true) => (Probe::Answering { since: now }, Duration::ZERO),
-            (Probe::Unknown, false) => (Probe::Failing { since: now }, Duration::ZERO),
-        };
-        let returned = answers && matches!(before, Probe::Failing { .. });
-        self.change(|state| {
-            state.host(host, |view| {
-                view.probe = probe;
-                if returned {
-                    view.usable_since = Some(now);
-                }
-            });
-        });
-        let hosts = &self.snapshot().hosts;
-        let unknown = hosts.values().filter(|view| view.probe == Probe::Unknown);
-        self.unknown.send_replace(unknown.count());
-        Some(lasted)
+            let lasted = state.note_answer(&asked.id, answers, now);
+            (lasted.is_some(), lasted)
+        })
+    }
+
+    #[cfg(test)]
+    pub(crate) fn note_probe(
+        &self,
+        id: &HostId,
+        answers: bool,
+        now: Timestamp,
+    ) -> Option<Duration> {
+        let directory = Arc::clone(&self.snapshot().directory);
+        self.note_answer(directory.host(id)?, answers, now)
     }
 
     /// Changes the picture and publishes it as the next generation.
@@ -226,16 +221,42 @@ impl Fleet {
         state.snapshot.generation += 1;
         self.published.store(Arc::new(state.snapshot.clone()));
         self.generation.send_replace(state.snapshot.generation);
+        if !*self.probed.borrow() && apply::is_probed(&state.snapshot) {
+            self.probed.send_replace(true);
+        }
         result
     }
 }
 
 impl State {
-    /// Changes one host; one that is not configured has no figures.
+    /// Changes one host; one that nothing is known of has no figures.
     fn host(&mut self, id: &HostId, change: impl FnOnce(&mut HostView)) {
         if let Some(view) = self.snapshot.hosts.get_mut(id) {
             change(Arc::make_mut(view));
         }
+        self.forget_if_gone(id);
+    }
+
+    fn note_answer(&mut self, id: &HostId, answers: bool, now: Timestamp) -> Option<Duration> {
+        let view = self.snapshot.hosts.get(id)?;
+        // One that a tunnel proved meanwhile was there all along.
+        let returned = answers && view.failing_for(now).is_some();
+        let (probe, lasted) = match (view.probe, answers) {
+            (Probe::Answering { .. }, true) | (Probe::Failing { .. }, false) => return None,
+            (Probe::Answering { since }, false) => {
+                (Probe::Failing { since: now }, now.since(since))
+            }
+            (Probe::Failing { since }, true) => (Probe::Answering { since: now }, now.since(since)),
+            (Probe::Unknown, true) => (Probe::Answering { since: now }, Duration::ZERO),
+            (Probe::Unknown, false) => (Probe::Failing { since: now }, Duration::ZERO),
+        };
+        self.host(id, |view| {
+            view.probe = probe;
+            if returned {
+                view.usable_since = Some(now);
+            }
+        });
+        Some(lasted)
     }
 }
 

@@ -3,62 +3,110 @@
 //! One question at a time a host. A host that fails is asked less often, up to
 //! three intervals apart, so that one that is off for a week costs little and
 //! is still found soon after it returns. Hosts start spread over the interval.
+//! Hosts that a reload brings or moves are asked at once, those it takes out no
+//! more.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
+use tokio_util::task::AbortOnDropHandle;
 use tracing::{info, warn};
 
+use super::apply::same_place;
 use super::{Fleet, x224};
 use crate::clock::Clock;
-use crate::config;
+use crate::config::{self, Config, Current};
 use crate::placement::{Host, HostId};
 
 /// Longest pause between two probes of a failing host, in intervals.
 const SLOWEST: u32 = 3;
 
-/// Probes hosts until it is told to stop.
+/// Probes the configured hosts.
 #[derive(Debug)]
 pub struct Prober {
     /// Where findings go.
     pub fleet: Arc<Fleet>,
-    /// Interval: from the end of one probe of a host to the start of its next.
-    /// Timeout: for one probe in all, name, connection and answer.
-    pub settings: config::Probe,
+    /// Which hosts there are, and how they are probed. Interval: from the end
+    /// of one probe of a host to the start of its next. Timeout: for one probe
+    /// in all, name, connection and answer.
+    pub config: Current,
     /// What time it is.
     pub clock: Clock,
 }
 
+/// One host that is being watched; dropping it ends that.
+struct Watched {
+    host: Host,
+    settings: config::Probe,
+    _task: AbortOnDropHandle<()>,
+}
+
+/// What watches one host.
+struct Watcher {
+    fleet: Arc<Fleet>,
+    host: Host,
+    settings: config::Probe,
+    clock: Clock,
+}
+
 impl Prober {
-    /// Starts one task a host; all end when `stop` is cancelled.
-    pub fn start(self, tasks: &TaskTracker, stop: &CancellationToken) {
-        let prober = Arc::new(self);
-        let directory = Arc::clone(&prober.fleet.snapshot().directory);
-        for host in directory.hosts() {
-            let (prober, host) = (Arc::clone(&prober), host.clone());
-            let work = async move { prober.watch(&host).await };
-            let stop = stop.clone();
-            tasks.spawn(async move { stop.run_until_cancelled(work).await });
+    /// Runs until it is dropped, and every probe ends with it.
+    pub async fn run(mut self) {
+        let mut watched = BTreeMap::new();
+        loop {
+            self.follow(&self.config.get(), &mut watched);
+            self.config.changed().await;
         }
     }
 
-    async fn watch(&self, host: &Host) {
+    /// One task for each configured host, and for no other.
+    fn follow(&self, config: &Config, watched: &mut BTreeMap<HostId, Watched>) {
+        watched.retain(|id, watched| {
+            let host = config.directory.host(id);
+            let same = host.is_some_and(|host| same_place(host, &watched.host));
+            same && watched.settings == config.probe
+        });
+        for host in config.directory.hosts() {
+            let watching = watched.entry(host.id.clone());
+            watching.or_insert_with(|| self.watch(host, &config.probe));
+        }
+    }
+
+    fn watch(&self, host: &Host, settings: &config::Probe) -> Watched {
+        let watcher = Watcher {
+            fleet: Arc::clone(&self.fleet),
+            host: host.clone(),
+            settings: settings.clone(),
+            clock: self.clock,
+        };
+        Watched {
+            host: host.clone(),
+            settings: settings.clone(),
+            _task: AbortOnDropHandle::new(tokio::spawn(watcher.run())),
+        }
+    }
+}
+
+impl Watcher {
+    async fn run(self) {
         let mut failures = 0;
         // All are asked at once the first time, since nobody is placed before;
         // from then on each at a moment of its own.
-        self.probe(host, &mut failures).await;
-        sleep(self.settings.interval.mul_f64(share(&host.id))).await;
+        self.probe(&mut failures).await;
+        sleep(self.settings.interval.mul_f64(share(&self.host.id))).await;
         loop {
-            self.probe(host, &mut failures).await;
+            self.probe(&mut failures).await;
             sleep(self.settings.interval * failures.clamp(1, SLOWEST)).await;
         }
     }
 
-    async fn probe(&self, host: &Host, failures: &mut u32) {
-        let error = match timeout(self.settings.timeout, ask(host)).await {
+    async fn probe(&self, failures: &mut u32) {
+        let Host {
+            id, address, port, ..
+        } = &self.host;
+        let error = match timeout(self.settings.timeout, ask(&self.host)).await {
             Ok(Ok(())) => None,
             Ok(Err(error)) => Some(error.to_string()),
             Err(_) => Some(format!("no answer within {:?}", self.settings.timeout)),
@@ -68,17 +116,15 @@ impl Prober {
         } else {
             0
         };
-        let changed = self
-            .fleet
-            .note_probe(&host.id, error.is_none(), self.clock.now());
-        let (id, port) = (&host.id, host.port);
+        let now = self.clock.now();
+        let changed = self.fleet.note_answer(&self.host, error.is_none(), now);
         match (changed, error) {
             (None, _) => {}
             (Some(_), Some(error)) => {
-                warn!(host = %id, address = %host.address, port, error, "Host does not answer RDP");
+                warn!(host = %id, %address, port, error, "Host does not answer RDP");
             }
             (Some(lasted), None) => {
-                info!(host = %id, address = %host.address, port, silent_seconds = lasted.as_secs(), "Host answers RDP");
+                info!(host = %id, %address, port, silent_seconds = lasted.as_secs(), "Host answers RDP");
             }
         }
     }

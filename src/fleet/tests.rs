@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::*;
 use crate::placement::{
-    Farm, FarmId, FarmOverrides, Host, Load, Mode, Outcome, Placement, Reason, ResourceKind, Rules,
-    UserKey,
+    Farm, FarmId, FarmOverrides, Host, Load, Mode, Outcome, ParameterValues, Placement, Reason,
+    ResourceKind, Rules, Trust, UserKey,
 };
 
 const NOW: Timestamp = Timestamp::from_millis(1_000_000);
@@ -19,6 +19,9 @@ fn fleet() -> Arc<Fleet> {
         farm_ids: vec!["office".into()],
         tags: BTreeMap::new(),
         mode: Mode::Online,
+        max_sessions: None,
+        max_pending_logons: None,
+        parameters: ParameterValues::default(),
     };
     let farm = Farm {
         id: "office".into(),
@@ -47,9 +50,11 @@ fn placed_on(host: &str) -> Decision {
     let (user, key) = ann();
     Decision {
         generation: 0,
+        configuration: 0,
         resource: None,
         farm: Some("office".into()),
         user: Some(user),
+        trust: Trust::Plain,
         key: Some(key),
         outcome: Outcome::Placed(Placement {
             host: host.into(),
@@ -69,7 +74,7 @@ fn load(fleet: &Fleet, host: &str) -> Load {
 #[test]
 fn a_seat_counts_from_the_decision_until_it_is_dropped() {
     let fleet = fleet();
-    let (_, seat) = fleet.seat(&"t1".into(), |_| placed_on("a"));
+    let (_, seat) = fleet.seat(&"t1".into(), NOW, |_| placed_on("a"));
     assert_eq!(load(&fleet, "a").active, 1);
     assert_eq!(load(&fleet, "b").active, 0);
     let seat = seat.unwrap();
@@ -85,7 +90,7 @@ fn a_refusal_takes_no_seat() {
     let fleet = fleet();
     let mut decision = placed_on("a");
     decision.outcome = Outcome::Unmatched;
-    let (_, seat) = fleet.seat(&"t1".into(), |_| decision);
+    let (_, seat) = fleet.seat(&"t1".into(), NOW, |_| decision);
     assert!(seat.is_none());
 }
 
@@ -93,7 +98,7 @@ fn a_refusal_takes_no_seat() {
 fn every_change_is_a_new_generation_and_an_old_picture_stays_as_it_was() {
     let fleet = fleet();
     let before = fleet.snapshot();
-    let (_, _seat) = fleet.seat(&"t1".into(), |_| placed_on("a"));
+    let (_, _seat) = fleet.seat(&"t1".into(), NOW, |_| placed_on("a"));
     let after = fleet.snapshot();
     assert!(after.generation > before.generation);
     assert!(before.hosts[&HostId::from("a")].tunnels.is_empty());
@@ -142,8 +147,8 @@ fn a_lingering_lease_counts_on_its_host_only_and_until_its_end() {
     let linger_on = |host: &str| {
         let (farm, host, tunnel) = (FarmId::from("office"), HostId::from(host), "t1".into());
         let mut record = LeaseRecord::default();
-        assert!(record.claim(&farm, &host, &tunnel, NOW));
-        record.stood(&tunnel, lease, NOW);
+        assert!(record.claim(&farm, &host, &tunnel, Trust::Plain, NOW));
+        record.stood(&tunnel, &ann().0, lease, NOW);
         record.end(&tunnel, lease, NOW);
         record
     };
@@ -164,4 +169,124 @@ fn a_lingering_lease_counts_on_its_host_only_and_until_its_end() {
             .is_empty()
     );
     fleet.note_leases(&key, &LeaseRecord::default(), NOW);
+}
+
+fn usable_since(fleet: &Fleet, host: &str) -> Option<Timestamp> {
+    fleet.snapshot().hosts[&HostId::from(host)].usable_since
+}
+
+fn later(seconds: u64) -> Timestamp {
+    NOW + Duration::from_secs(seconds)
+}
+
+#[test]
+fn a_host_that_was_down_turns_usable_and_one_that_was_up_at_our_start_does_not() {
+    let fleet = fleet();
+    let (a, b) = (HostId::from("a"), HostId::from("b"));
+    fleet.note_probe(&a, true, NOW);
+    fleet.note_probe(&a, true, later(10));
+    assert_eq!(usable_since(&fleet, "a"), None);
+    // Down when we started: its return is news.
+    fleet.note_probe(&b, false, NOW);
+    assert_eq!(usable_since(&fleet, "b"), None);
+    fleet.note_probe(&b, true, later(20));
+    assert_eq!(usable_since(&fleet, "b"), Some(later(20)));
+    // And again at each return.
+    fleet.note_probe(&b, false, later(30));
+    assert_eq!(usable_since(&fleet, "b"), Some(later(20)));
+    fleet.note_probe(&b, true, later(40));
+    assert_eq!(usable_since(&fleet, "b"), Some(later(40)));
+}
+
+#[test]
+fn a_host_that_tunnels_proved_while_its_probe_failed_was_there_all_along() {
+    let fleet = fleet();
+    let a = HostId::from("a");
+    fleet.note_probe(&a, true, NOW);
+    fleet.note_probe(&a, false, later(10));
+    let (_, seat) = fleet.seat(&"t1".into(), later(15), |_| placed_on("a"));
+    let seat = seat.unwrap();
+    seat.stood(later(20));
+    fleet.note_probe(&a, true, later(60));
+    assert_eq!(usable_since(&fleet, "a"), None);
+    // A tunnel from before proves nothing.
+    fleet.note_probe(&a, false, later(70));
+    fleet.note_probe(&a, true, later(80));
+    assert_eq!(usable_since(&fleet, "a"), Some(later(80)));
+}
+
+#[test]
+fn a_seat_is_a_logon_under_way_from_the_moment_it_was_taken() {
+    let fleet = fleet();
+    let (_, _seat) = fleet.seat(&"t1".into(), later(5), |_| placed_on("a"));
+    let snapshot = fleet.snapshot();
+    let a = HostId::from("a");
+    assert_eq!(snapshot.hosts[&a].tunnels[0].since, later(5));
+    let caps = snapshot.directory.caps(&a).unwrap();
+    let pending = |at| snapshot.hosts[&a].occupancy(caps, at).pending;
+    assert_eq!((pending(later(64)), pending(later(65))), (1, 0));
+}
+
+#[tokio::test]
+async fn who_waits_for_a_newer_picture_is_woken_by_any_change() {
+    let fleet = fleet();
+    let seen = fleet.snapshot().generation;
+    let waiting = tokio::spawn({
+        let fleet = Arc::clone(&fleet);
+        async move { fleet.newer_than(seen).await }
+    });
+    tokio::task::yield_now().await;
+    assert!(!waiting.is_finished());
+    let (_, seat) = fleet.seat(&"t1".into(), NOW, |_| placed_on("a"));
+    waiting.await.unwrap();
+    let seen = fleet.snapshot().generation;
+    drop(seat);
+    fleet.newer_than(seen).await;
+    // What is older than the picture is not waited for.
+    fleet.newer_than(0).await;
+}
+
+#[test]
+fn names_of_users_who_stood_are_known_and_others_are_not() {
+    let fleet = fleet();
+    let known = |name: &str| {
+        fleet
+            .snapshot()
+            .people
+            .knows(&UserKey::new(name, "").unwrap())
+    };
+    let note = |name: &str, trust| {
+        let user = UserKey::new(name, "").unwrap();
+        let (farm, host, tunnel) = ("office".into(), "a".into(), "t1".into());
+        let mut record = LeaseRecord::default();
+        assert!(record.claim(&farm, &host, &tunnel, trust, NOW));
+        fleet.note_leases(&LeaseKey::of_user(&user), &record, NOW);
+        assert!(!known(name));
+        record.stood(&tunnel, &user, Duration::from_secs(900), NOW);
+        fleet.note_leases(&LeaseKey::of_user(&user), &record, NOW);
+    };
+    note("corp\\ann", Trust::Plain);
+    assert!(known("CORP\\Ann"));
+    note("corp\\bob", Trust::Doubtful);
+    assert!(!known("corp\\bob"));
+}
+
+#[test]
+fn to_note_somebody_known_copies_nobody() {
+    let fleet = fleet();
+    let user = UserKey::new("corp\\ann", "").unwrap();
+    let key = LeaseKey::of_user(&user);
+    let mut record = LeaseRecord::default();
+    assert!(record.claim(
+        &"office".into(),
+        &"a".into(),
+        &"t1".into(),
+        Trust::Plain,
+        NOW
+    ));
+    record.stood(&"t1".into(), &user, Duration::from_secs(900), NOW);
+    fleet.note_leases(&key, &record, NOW);
+    let before = Arc::clone(&fleet.snapshot().people);
+    fleet.note_leases(&key, &record, NOW);
+    assert!(Arc::ptr_eq(&before, &fleet.snapshot().people));
 }

@@ -103,7 +103,8 @@ impl<'a> Aim<'a> {
 
     /// What is published: without a resource, what the connection itself says.
     pub fn kind(&self) -> &ResourceKind {
-        self.resource.map_or(&ResourceKind::AsConnected, |r| &r.kind)
+        self.resource
+            .map_or(&ResourceKind::AsConnected, |r| &r.kind)
     }
 
     /// The alias of the RemoteApp asked for.

@@ -12,13 +12,16 @@ use super::ids::{FarmId, HostId, ResourceId};
 use super::lease_key::LeaseKey;
 use super::score::Score;
 use super::selector::SelectorError;
-use super::snapshot::{Occupancy, Reach, SessionState};
+use super::snapshot::{Occupancy, Probe, Reach, SessionState};
+use super::time::Timestamp;
 
 /// A decision, able to explain itself.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Decision {
     /// Snapshot generation it was made on.
     pub generation: u64,
+    /// Configuration it was made on.
+    pub configuration: u64,
     /// The resource the connection names.
     pub resource: Option<ResourceId>,
     /// The farm it was looked for in.
@@ -128,6 +131,10 @@ pub struct Candidate {
     pub score: Score,
     /// Whether new sessions could reach it at all.
     pub reach: Reach,
+    /// What our own probe said, and since when.
+    pub probe: Probe,
+    /// When its agent's last report came; `None` where none ever did.
+    pub report: Option<Timestamp>,
     /// How full it is.
     pub occupancy: Occupancy,
     /// Why it may not take a new session; `None`: it may.

@@ -244,7 +244,10 @@ impl Directory {
     /// then the first in id order.
     fn work_out_caps(&self, host: &Host) -> Caps {
         let own = host.farm_ids.iter().filter_map(|id| self.farms.get(id));
-        let others = self.farms.values().filter(|farm| self.is_member(&farm.id, &host.id));
+        let others = self
+            .farms
+            .values()
+            .filter(|farm| self.is_member(&farm.id, &host.id));
         let ruling = own.chain(others).next();
         let overrides = ruling.map(|farm| &farm.overrides);
         let of_farm = |pick: fn(&FarmOverrides) -> Option<u32>| overrides.and_then(pick);

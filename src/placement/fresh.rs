@@ -31,6 +31,8 @@ pub(super) fn candidates(snapshot: &Snapshot, aim: &Aim<'_>, now: Timestamp) -> 
                 host: id.clone(),
                 score: Score::of(view, means, &weights, now),
                 reach,
+                probe: view.probe,
+                report: view.report.as_ref().map(|report| report.received),
                 occupancy,
                 exclusion: kept_out.or_else(|| over(occupancy, caps)),
             })
@@ -40,7 +42,10 @@ pub(super) fn candidates(snapshot: &Snapshot, aim: &Aim<'_>, now: Timestamp) -> 
 
 /// Full hosts come last of all rules: that one passes by itself.
 fn over(occupancy: Occupancy, caps: Caps) -> Option<Exclusion> {
-    if caps.max_sessions.is_some_and(|most| occupancy.users >= most) {
+    if caps
+        .max_sessions
+        .is_some_and(|most| occupancy.users >= most)
+    {
         Some(Exclusion::Full)
     } else if occupancy.pending >= occupancy.pending_cap {
         Some(Exclusion::LogonsPending)

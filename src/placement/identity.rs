@@ -3,7 +3,7 @@
 //! Read by every decision and by whoever matches a reported session to a user.
 //! The text on the wire is never changed by anything here.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -59,9 +59,9 @@ impl UserKey {
     /// stands for. Both columns of `domains` are folded.
     #[must_use]
     pub fn translated(mut self, domains: &BTreeMap<String, String>) -> Self {
-        if let Some(domain) = self.domain.as_ref().and_then(|domain| domains.get(domain)) {
-            self.domain = Some(domain.clone());
-        }
+        self.domain = self
+            .domain
+            .map(|domain| translate(domains, &domain).to_owned());
         self
     }
 
@@ -123,6 +123,12 @@ impl People {
         }
     }
 
+    /// Whether there is nothing to learn from this name.
+    pub fn knows(&self, user: &UserKey) -> bool {
+        let domain = user.domain.as_ref();
+        domain.is_none_or(|domain| self.domains(&user.user).contains(domain))
+    }
+
     /// The domains a user part was seen with.
     fn domains(&self, user: &str) -> &[String] {
         self.domains.get(user).map_or(&[], Vec::as_slice)
@@ -158,20 +164,38 @@ impl Claims {
             IdentitySource::Username => username.clone(),
             IdentitySource::Name => name.clone(),
         });
-        let Some(user) = user.map(|user| user.qualified_by(default_domain)) else {
+        let home = default_domain.map(|domain| fold(domain.trim()));
+        let home = home
+            .as_deref()
+            .map(|domain| translate(&rules.domains, domain));
+        let Some(user) = user.map(|user| user.qualified_by(home)) else {
             return Who::default();
         };
-        let bare = user.domain().is_none();
-        let (only, ambiguous) = match people.domains(&user.user) {
-            [domain] if bare => (Some(domain), false),
-            several => (None, bare && several.len() > 1),
-        };
+        if user.domain.is_some() {
+            return Who {
+                user: Some(user),
+                doubtful,
+                ambiguous: false,
+            };
+        }
+        // A name may have been stored before the table knew its domain.
+        let known = people.domains(&user.user).iter();
+        let known: BTreeSet<_> = known
+            .map(|domain| translate(&rules.domains, domain))
+            .collect();
+        let ambiguous = known.len() > 1;
+        let only = known.first().filter(|_| !ambiguous).copied();
         Who {
-            user: Some(user.qualified_by(only.map(String::as_str))),
+            user: Some(user.qualified_by(only)),
             doubtful,
             ambiguous,
         }
     }
+}
+
+/// The domain that a folded DNS domain or UPN suffix stands for, else itself.
+fn translate<'a>(domains: &'a BTreeMap<String, String>, domain: &'a str) -> &'a str {
+    domains.get(domain).map_or(domain, String::as_str)
 }
 
 /// `DOMAIN\user` at the first backslash, else `user@domain` at the last at

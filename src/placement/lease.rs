@@ -146,14 +146,17 @@ impl LeaseRecord {
     }
 
     /// Where the user was last in a farm, for 30 days.
-    pub fn last(&self, farm: &FarmId) -> Option<&Past> {
-        self.history.get(farm)
+    pub fn last(&self, farm: &FarmId, now: Timestamp) -> Option<&Past> {
+        self.history
+            .get(farm)
+            .filter(|past| past.at + HISTORY > now)
     }
 
-    /// How many tunnels rely on leases here.
-    pub fn tunnels(&self, now: Timestamp) -> usize {
+    /// The open tunnels that rely on leases here.
+    pub fn tunnels(&self, now: Timestamp) -> impl Iterator<Item = &TunnelId> {
         let holders = self.leases.values().flat_map(|lease| &lease.holders);
-        holders.filter(|holder| holder.until > now).count()
+        let open = holders.filter(move |holder| holder.until > now);
+        open.map(|holder| &holder.tunnel)
     }
 
     /// The farms' unexpired leases, in farm order.
@@ -337,11 +340,15 @@ impl LeaseRecord {
     pub fn expire(&mut self, now: Timestamp) {
         self.leases.retain(|_, lease| {
             lease.holders.retain(|h| h.until > now);
+            lease.replaced = lease.replaced.take().filter(|old| old.until > now);
             lease.put_down(None);
             lease.lingers_until = lease.lingers_until.filter(|&until| until > now);
             lease.state(now).is_some()
         });
         self.history.retain(|_, past| past.at + HISTORY > now);
+        if self.history.is_empty() {
+            self.user = None;
+        }
     }
 }
 

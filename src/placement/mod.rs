@@ -63,6 +63,7 @@ pub fn decide(
     };
     let mut decision = Decision {
         generation: snapshot.generation,
+        configuration: snapshot.configuration,
         resource: aim.resource.map(|r| r.id.clone()),
         farm: Some(aim.farm.id.clone()),
         user: aim.user.clone(),
@@ -72,7 +73,7 @@ pub fn decide(
         candidates: Vec::new(),
     };
     let most = snapshot.directory.rules().max_tunnels_per_user;
-    if most.is_some_and(|most| leases.tunnels(now) >= most as usize) {
+    if most.is_some_and(|most| returning::tunnels_open(snapshot, &aim, leases, now) >= most) {
         decision.outcome = Outcome::Refused(Refusal::TooManyTunnels);
         return decision;
     }
@@ -87,7 +88,7 @@ pub fn decide(
                 }
                 Some(_) => Err(Refusal::LogonsPending(aim.farm.id.clone())),
                 None => {
-                    let last = leases.last(&aim.farm.id).map(|past| &past.host);
+                    let last = leases.last(&aim.farm.id, now).map(|past| &past.host);
                     let best = fresh::best(&aim, &decision.candidates, last);
                     best.map(|host| (host, Reason::Score))
                 }
@@ -99,6 +100,24 @@ pub fn decide(
         Err(refusal) => Outcome::Refused(refusal),
     };
     decision
+}
+
+/// What every host of the farm has to say to a request, whoever it would go
+/// to: for somebody who asks why. Empty where no farm is reached.
+pub fn survey(snapshot: &Snapshot, request: &Request, now: Timestamp) -> Vec<Candidate> {
+    let aim = Aim::take(snapshot, request);
+    aim.map_or_else(|_| Vec::new(), |aim| fresh::candidates(snapshot, &aim, now))
+}
+
+/// The decision on a request that cannot even be read.
+pub fn unreadable(snapshot: &Snapshot, refusal: Refusal) -> Decision {
+    lost(
+        snapshot,
+        Astray {
+            refusal: Some(refusal),
+            ..Astray::default()
+        },
+    )
 }
 
 /// Address and port come from the configuration this decision saw, and the
@@ -120,6 +139,7 @@ fn placed(directory: &Directory, aim: &Aim<'_>, host: &HostId, reason: Reason) -
 fn lost(snapshot: &Snapshot, astray: Astray<'_>) -> Decision {
     Decision {
         generation: snapshot.generation,
+        configuration: snapshot.configuration,
         resource: astray.resource.map(|r| r.id.clone()),
         farm: astray.farm.map(|f| f.id.clone()),
         user: None,

@@ -1,6 +1,8 @@
 //! Steps 4 to 6 of a placement: where a user who comes back belongs. An open
 //! tunnel decides alone, then a session the user left, then a lease.
 
+use std::collections::BTreeSet;
+
 use super::aim::Aim;
 use super::decision::Reason;
 use super::directory::Mode;
@@ -69,6 +71,26 @@ fn tunnels<'a>(
         open.any(|t| t.key.as_ref() == Some(key) && counts(&t.farm))
             .then_some(id)
     })
+}
+
+/// How many tunnels the user has open: by the record on any replica, and here
+/// by any key, since a user may have one a resource, and a tunnel whose user is
+/// in doubt may be in no record.
+pub(super) fn tunnels_open(
+    snapshot: &Snapshot,
+    aim: &Aim<'_>,
+    leases: &LeaseRecord,
+    now: Timestamp,
+) -> u32 {
+    let Some(user) = &aim.user else {
+        return 0;
+    };
+    let here = snapshot.hosts.values().flat_map(|view| &view.tunnels);
+    let here = here
+        .filter(|t| t.user.as_ref() == Some(user))
+        .map(|t| &t.tunnel);
+    let open: BTreeSet<_> = leases.tunnels(now).chain(here).collect();
+    u32::try_from(open.len()).unwrap_or(u32::MAX)
 }
 
 /// A session or a lease to return to.

@@ -9,7 +9,7 @@ use super::ids::FarmId;
 
 /// Score weights. Health and load enter the score as
 /// `health * health_weight - active * ... `; see [`super::score`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Weights {
     /// Per health point.
     pub health: u32,

@@ -7,9 +7,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::rules::Weights;
 use super::identity::UserKey;
 use super::ids::HostId;
+use super::rules::Weights;
 use super::snapshot::{HostView, Load};
 use super::time::Timestamp;
 

@@ -157,7 +157,10 @@ mod tests {
             ("sessionguard:resourc=sage", SelectorError::UnknownKey),
             ("sessionguard:resource=", SelectorError::NoValue),
             ("sessionguard:id=1;id=2", SelectorError::Repeated),
-            ("sessionguard:id=${JDBC_CONNECTION_ID}", SelectorError::UnfilledToken),
+            (
+                "sessionguard:id=${JDBC_CONNECTION_ID}",
+                SelectorError::UnfilledToken,
+            ),
             ("sessionguard:name=${X} a", SelectorError::UnfilledToken),
         ] {
             assert_eq!(Selector::parse(text), Some(Err(error)), "{text}");

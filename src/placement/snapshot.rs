@@ -25,9 +25,14 @@ pub const UNSEEN: Duration = Duration::from_secs(60);
 pub struct Snapshot {
     /// Grows by one with every published change.
     pub generation: u64,
+    /// Which configuration this is: one at the start, one more with each reload.
+    pub configuration: u64,
     /// What is configured.
     pub directory: Arc<Directory>,
-    /// What is known of each configured host.
+    /// What is known of each configured host, and of each that was taken out
+    /// of the configuration and has tunnels or lingering leases still: those
+    /// tunnels count, and bar their users from other hosts. Such a host is in
+    /// no farm, so that nobody is placed on it.
     pub hosts: BTreeMap<HostId, Arc<HostView>>,
     /// The qualified names seen so far.
     pub people: Arc<People>,
@@ -52,7 +57,8 @@ pub struct HostView {
 }
 
 /// What our own X.224 probe last said, and since when it says so.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Probe {
     /// Not asked yet.
     #[default]
@@ -234,8 +240,13 @@ impl HostView {
             }
         }
         if self.report.is_none() {
-            let lingering = self.lingering.values().filter(|&&until| until > now);
-            load.disconnected = count(lingering.count());
+            // Whoever is on the way back to a lease left here counts by the tunnel.
+            let open = |key| self.tunnels.iter().any(|t| t.key.as_ref() == Some(key));
+            let left = self
+                .lingering
+                .iter()
+                .filter(|&(key, &until)| until > now && !open(key));
+            load.disconnected = count(left.count());
         }
         load
     }
@@ -245,9 +256,15 @@ impl HostView {
         let reported = self.report.as_ref().map_or(&[][..], |r| &r.sessions);
         let mut users: BTreeSet<_> = reported.iter().map(|session| &session.user).collect();
         let mut unnamed = 0;
-        let mut pending = 0;
+        // One user's tunnels that open together are one logon.
+        let mut logons = BTreeSet::new();
+        let mut unnamed_logons = 0;
         for tunnel in &self.tunnels {
-            let shown = |user| reported.iter().any(|s| UserKey::matches_session(user, &s.user));
+            let shown = |user| {
+                reported
+                    .iter()
+                    .any(|s| UserKey::matches_session(user, &s.user))
+            };
             let seen = tunnel.user.as_ref().is_some_and(shown);
             match &tunnel.user {
                 None => unnamed += 1,
@@ -258,12 +275,17 @@ impl HostView {
             }
             let done = seen || (self.report.is_none() && tunnel.stood.is_some());
             if !done && now.since(tunnel.since) < UNSEEN {
-                pending += 1;
+                match &tunnel.user {
+                    None => unnamed_logons += 1,
+                    Some(user) => {
+                        logons.insert(user);
+                    }
+                }
             }
         }
         Occupancy {
             users: count(users.len()).saturating_add(unnamed),
-            pending,
+            pending: count(logons.len()).saturating_add(unnamed_logons),
             pending_cap: self.pending_cap(caps, now),
         }
     }
@@ -280,7 +302,9 @@ impl HostView {
             return full;
         }
         let grown = u128::from(full.saturating_sub(1)) * passed / span;
-        u32::try_from(grown).map_or(full, |grown| grown + 1).min(full)
+        u32::try_from(grown)
+            .map_or(full, |grown| grown + 1)
+            .min(full)
     }
 }
 

@@ -5,13 +5,18 @@
 //! costs one sync to disk and not one each. The file belongs to one process; a
 //! second one is told so.
 
+mod decisions;
+
+use std::fs::OpenOptions;
+use std::io::ErrorKind;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::thread;
 
-use redb::{Database, ReadableTable, TableDefinition, WriteTransaction};
+use redb::{Database, Durability, ReadableTable, TableDefinition, WriteTransaction};
 use tokio::sync::{mpsc, oneshot};
 
-use super::{Answer, Replaced, Store, StoreError, Version, Versioned};
+use super::{Answer, Archive, Bounds, Kept, Replaced, Store, StoreError, Version, Versioned};
 use crate::placement::{LeaseKey, LeaseRecord};
 
 /// Key text to version and record as JSON.
@@ -50,6 +55,7 @@ enum Call {
     All {
         answer: Reply<Vec<(LeaseKey, Versioned)>>,
     },
+    Archive(decisions::Call),
 }
 
 type Reply<T> = oneshot::Sender<Result<T, StoreError>>;
@@ -70,6 +76,7 @@ impl Embedded {
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder).map_err(|e| open(e.to_string()))?;
         }
+        claim_for_ourselves(path).map_err(|e| open(e.to_string()))?;
         let database = Database::create(path).map_err(|error| match error {
             redb::DatabaseError::DatabaseAlreadyOpen => StoreError::InUse {
                 path: path.to_owned(),
@@ -133,10 +140,51 @@ impl Store for Embedded {
     }
 }
 
+impl Archive for Embedded {
+    fn keep(&self, decisions: Vec<Kept>, sync: bool) -> Answer<'_, ()> {
+        Box::pin(self.call(move |answer| {
+            Call::Archive(decisions::Call::Keep {
+                decisions,
+                sync,
+                answer,
+            })
+        }))
+    }
+
+    fn decision(&self, id: u128) -> Answer<'_, Option<String>> {
+        Box::pin(self.call(move |answer| Call::Archive(decisions::Call::One { id, answer })))
+    }
+
+    fn decisions<'a>(&'a self, name: Option<&'a str>, most: usize) -> Answer<'a, Vec<String>> {
+        let name = name.map(str::to_owned);
+        Box::pin(
+            self.call(move |answer| Call::Archive(decisions::Call::Newest { name, most, answer })),
+        )
+    }
+
+    fn prune(&self, bounds: Bounds) -> Answer<'_, usize> {
+        Box::pin(self.call(move |answer| Call::Archive(decisions::Call::Prune { bounds, answer })))
+    }
+}
+
+/// Makes the file where it is missing, for our own eyes: it says who was where.
+fn claim_for_ourselves(path: &Path) -> std::io::Result<()> {
+    let mut options = OpenOptions::new();
+    let made = options.write(true).create_new(true).mode(0o600).open(path);
+    match made {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(()),
+    }
+}
+
 fn check_schema(database: &Database, path: &Path) -> Result<(), StoreError> {
     let transaction = database.begin_write().map_err(failed)?;
     let found = {
         transaction.open_table(LEASES).map_err(failed)?;
+        transaction
+            .open_table(decisions::DECISIONS)
+            .map_err(failed)?;
+        transaction.open_table(decisions::NAMES).map_err(failed)?;
         let mut meta = transaction.open_table(META).map_err(failed)?;
         let found = meta.get(SCHEMA_KEY).map_err(failed)?.map(|n| n.value());
         if found.is_none() {
@@ -159,9 +207,32 @@ fn work(database: &Database, mut queue: mpsc::Receiver<Call>) {
     let mut calls = Vec::with_capacity(BATCH);
     while queue.blocking_recv_many(&mut calls, BATCH) > 0 {
         let mut pending: Vec<Pending> = Vec::with_capacity(calls.len());
-        let done = transact(database, calls.drain(..), &mut pending);
+        let need = calls.iter().map(Call::needs).max();
+        let need = need.unwrap_or(Commit::Nothing);
+        let done = transact(database, need, calls.drain(..), &mut pending);
         for answer in pending {
             answer(done.clone());
+        }
+    }
+}
+
+/// What must become of a transaction; of several calls the most demanding rules.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Commit {
+    /// Nothing was written, so there is nothing to wait for.
+    Nothing,
+    /// It reaches the disk with the next one that must.
+    Later,
+    /// It is on disk before anybody is answered.
+    Now,
+}
+
+impl Call {
+    fn needs(&self) -> Commit {
+        match self {
+            Self::Replace { .. } => Commit::Now,
+            Self::Read { .. } | Self::All { .. } => Commit::Nothing,
+            Self::Archive(call) => call.needs(),
         }
     }
 }
@@ -171,13 +242,12 @@ fn work(database: &Database, mut queue: mpsc::Receiver<Call>) {
 /// since the file is then not to be trusted.
 fn transact(
     database: &Database,
+    need: Commit,
     calls: impl Iterator<Item = Call>,
     pending: &mut Vec<Pending>,
 ) -> Result<(), StoreError> {
-    let mut begun = database.begin_write().map_err(failed);
-    let mut writes = false;
+    let mut begun = begin(database, need);
     for call in calls {
-        writes |= matches!(call, Call::Replace { .. });
         let done = match &begun {
             Ok(transaction) => apply(transaction, call, pending),
             Err(error) => {
@@ -190,12 +260,20 @@ fn transact(
         }
     }
     let transaction = begun?;
-    if writes {
-        transaction.commit().map_err(failed)
-    } else {
-        // Nothing to keep, so nothing to wait for the disk for.
-        transaction.abort().map_err(failed)
+    match need {
+        Commit::Nothing => transaction.abort().map_err(failed),
+        Commit::Later | Commit::Now => transaction.commit().map_err(failed),
     }
+}
+
+fn begin(database: &Database, need: Commit) -> Result<WriteTransaction, StoreError> {
+    let mut transaction = database.begin_write().map_err(failed)?;
+    if need == Commit::Later {
+        transaction
+            .set_durability(Durability::None)
+            .map_err(failed)?;
+    }
+    Ok(transaction)
 }
 
 fn apply(
@@ -219,6 +297,7 @@ fn apply(
             later(done, answer, pending)
         }
         Call::All { answer } => later(all(transaction), answer, pending),
+        Call::Archive(call) => call.apply(transaction, pending),
     }
 }
 
@@ -249,6 +328,7 @@ fn refuse(call: Call, error: StoreError) {
         Call::Read { answer, .. } => drop(answer.send(Err(error))),
         Call::Replace { answer, .. } => drop(answer.send(Err(error))),
         Call::All { answer } => drop(answer.send(Err(error))),
+        Call::Archive(call) => call.refuse(error),
     }
 }
 

@@ -1,10 +1,13 @@
-//! The memory: lease records that outlive the process.
+//! The memory: lease records that outlive the process, and the archive of past
+//! decisions.
 //!
 //! A store holds one [`LeaseRecord`] a [`LeaseKey`] and changes it only by
 //! conditional replacement: a writer names the version it read, and loses where
 //! somebody else wrote in between. Nothing else is needed to give one user one
-//! host, so nothing else is offered. Called by the broker alone.
+//! host, so nothing else is offered. The [`Archive`] is apart from it: nobody is
+//! placed by it. Called by the broker alone.
 
+mod archive;
 mod embedded;
 
 use std::future::Future;
@@ -13,6 +16,7 @@ use std::pin::Pin;
 
 use crate::placement::{LeaseKey, LeaseRecord};
 
+pub use archive::{Archive, Bounds, Kept};
 pub use embedded::Embedded;
 
 /// What a store call gives back.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::placement::{FarmId, HostId, Timestamp, TunnelId, UserKey};
+use crate::placement::{FarmId, HostId, Timestamp, Trust, TunnelId, UserKey};
 
 fn key(user: &str) -> LeaseKey {
     LeaseKey::of_user(&UserKey::new(user, "corp").unwrap())
@@ -13,7 +13,13 @@ fn record(host: &str, tunnel: &str) -> LeaseRecord {
     let mut record = LeaseRecord::default();
     let now = Timestamp::from_millis(1_000);
     let farm = FarmId::from("office");
-    assert!(record.claim(&farm, &HostId::from(host), &TunnelId::from(tunnel), now));
+    assert!(record.claim(
+        &farm,
+        &HostId::from(host),
+        &TunnelId::from(tunnel),
+        Trust::Plain,
+        now
+    ));
     record
 }
 
@@ -162,5 +168,120 @@ mod embedded_only {
         let error = Embedded::open(&path).unwrap_err();
         let (found, known) = (99, 1);
         assert_eq!(error, StoreError::Newer { path, found, known });
+    }
+}
+
+mod archive {
+    use super::*;
+
+    fn archive() -> (tempfile::TempDir, Arc<dyn Archive>) {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Embedded::open(&folder.path().join("leases.redb")).unwrap();
+        (folder, Arc::new(store))
+    }
+
+    /// A decision of this millisecond.
+    fn kept(millis: u64, names: &[&str]) -> Kept {
+        Kept {
+            id: (u128::from(millis) << 80) | 7,
+            names: names.iter().map(|name| (*name).to_owned()).collect(),
+            json: format!("{{\"at\":{millis}}}"),
+        }
+    }
+
+    const WIDE: Bounds = Bounds {
+        since: Timestamp::from_millis(0),
+        rows: u64::MAX,
+        bytes: u64::MAX,
+    };
+
+    #[tokio::test]
+    async fn what_was_kept_is_found_by_its_id_and_by_its_names_newest_first() {
+        let (_folder, archive) = archive();
+        let ann = [r"corp\ann", "ann"];
+        let (one, two, three) = (kept(1, &ann), kept(2, &["bob"]), kept(3, &ann[1..]));
+        archive
+            .keep(vec![two.clone(), one.clone()], false)
+            .await
+            .unwrap();
+        archive.keep(vec![three.clone()], true).await.unwrap();
+        assert_eq!(archive.decision(two.id).await, Ok(Some(two.json.clone())));
+        assert_eq!(archive.decision(9).await, Ok(None));
+        let texts = |of: &[&Kept]| Ok(of.iter().map(|kept| kept.json.clone()).collect());
+        assert_eq!(
+            archive.decisions(None, 9).await,
+            texts(&[&three, &two, &one])
+        );
+        assert_eq!(archive.decisions(None, 2).await, texts(&[&three, &two]));
+        assert_eq!(
+            archive.decisions(Some("ann"), 9).await,
+            texts(&[&three, &one])
+        );
+        assert_eq!(archive.decisions(Some("ann"), 1).await, texts(&[&three]));
+        assert_eq!(archive.decisions(Some(ann[0]), 9).await, texts(&[&one]));
+        assert_eq!(archive.decisions(Some("an"), 9).await, texts(&[]));
+    }
+
+    #[tokio::test]
+    async fn kept_again_is_kept_once() {
+        let (_folder, archive) = archive();
+        let one = kept(1, &["ann"]);
+        archive
+            .keep(vec![one.clone(), one.clone()], true)
+            .await
+            .unwrap();
+        archive.keep(vec![one.clone()], true).await.unwrap();
+        assert_eq!(archive.decisions(Some("ann"), 9).await, Ok(vec![one.json]));
+    }
+
+    #[tokio::test]
+    async fn the_oldest_beyond_the_bounds_are_forgotten_with_their_names() {
+        let (_folder, archive) = archive();
+        let all = (1..=1200).map(|millis| kept(millis, &["ann"])).collect();
+        archive.keep(all, true).await.unwrap();
+        assert_eq!(archive.prune(WIDE).await, Ok(0));
+
+        // In batches, until nothing is left to forget.
+        let since = Timestamp::from_millis(901);
+        let aged = Bounds { since, ..WIDE };
+        assert_eq!(archive.prune(aged).await, Ok(500));
+        assert_eq!(archive.prune(aged).await, Ok(400));
+        assert_eq!(archive.prune(aged).await, Ok(0));
+        assert_eq!(
+            archive.decisions(Some("ann"), 2000).await.unwrap().len(),
+            300
+        );
+        assert_eq!(archive.decision(kept(900, &[]).id).await, Ok(None));
+        assert!(archive.decision(kept(901, &[]).id).await.unwrap().is_some());
+
+        assert_eq!(archive.prune(Bounds { rows: 290, ..WIDE }).await, Ok(10));
+        // 99 of ten bytes and 191 of eleven; one of the latter stays.
+        assert_eq!(archive.prune(Bounds { bytes: 12, ..WIDE }).await, Ok(289));
+        let left = kept(1200, &[]).json;
+        assert_eq!(archive.decisions(Some("ann"), 9).await, Ok(vec![left]));
+    }
+
+    #[tokio::test]
+    async fn decisions_are_there_after_closing_and_opening_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("leases.redb");
+        let one = kept(1, &["ann"]);
+        let store = Embedded::open(&path).unwrap();
+        Archive::keep(&store, vec![one.clone()], true)
+            .await
+            .unwrap();
+        drop(store);
+        let store = Embedded::open(&path).unwrap();
+        assert_eq!(store.decision(one.id).await, Ok(Some(one.json)));
+    }
+
+    #[test]
+    fn the_file_is_nobody_elses_to_read() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("leases.redb");
+        let _store = Embedded::open(&path).unwrap();
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
     }
 }

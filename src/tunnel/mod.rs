@@ -50,9 +50,9 @@ const READY_WITHIN: Duration = Duration::from_secs(13);
 #[derive(Debug)]
 pub struct Gateway {
     broker: Broker,
-    guacd: config::Guacd,
-    /// For a placement, from the complete `connect` on.
-    placement_budget: Duration,
+    /// Where guacd is and how long a placement may take; each connection goes
+    /// by what is in force when it comes.
+    config: config::Current,
     registry: Arc<Registry>,
     /// Cancelled when open tunnels must end.
     end: CancellationToken,
@@ -67,16 +67,10 @@ struct Ready {
 
 impl Gateway {
     /// A gateway to guacd; its tunnels end when `end` is cancelled.
-    pub fn new(
-        broker: Broker,
-        guacd: config::Guacd,
-        placement_budget: Duration,
-        end: CancellationToken,
-    ) -> Self {
+    pub fn new(broker: Broker, config: config::Current, end: CancellationToken) -> Self {
         Self {
             broker,
-            guacd,
-            placement_budget,
+            config,
             registry: Arc::default(),
             end,
         }
@@ -115,7 +109,8 @@ impl Gateway {
             other => return Err(Stop::unexpected(&other)),
         };
         let deadline = Instant::now() + listen.handshake_timeout;
-        let asked = timeout_at(deadline, self.ask_guacd(line, &select)).await;
+        let config = self.config.get();
+        let asked = timeout_at(deadline, self.ask_guacd(line, &select, &config.guacd)).await;
         let joined = asked.map_err(|_| Stop::GuacdSilent)??;
         let read = timeout_at(deadline, line.settings()).await;
         let mut parameters = read.map_err(|_| Stop::HandshakeTimeout)??;
@@ -127,7 +122,9 @@ impl Gateway {
                 Intent::read(&select, &mut parameters, line.user_name(), source)
             }
         };
-        let hold = self.settle(&intent, &mut parameters, line, outcome).await?;
+        let budget = config.timeouts.placement;
+        let hold = self.settle(&intent, &mut parameters, line, budget, outcome);
+        let hold = hold.await?;
         let answered = timeout_at(latest.min(Instant::now() + GUACD_ANSWERS), async {
             line.tell_guacd(&parameters.to_instruction()).await?;
             line.event().await
@@ -143,7 +140,7 @@ impl Gateway {
                 None
             }
             Intent::Place(_) | Intent::PassThrough(_) => {
-                let issued = self.registry.issue(guacd_id);
+                let issued = self.registry.issue(guacd_id, config.guacd.clone());
                 line.tell_guacamole(&Instruction::ready(issued.id()))
                     .await?;
                 Some(issued)
@@ -152,22 +149,24 @@ impl Gateway {
         Ok(Ready { hold, issued })
     }
 
-    /// Dials guacd, puts the question and shows Guacamole the answer, widened
+    /// Dials guacd (for a join the one that has the connection, wherever new
+    /// ones go by now), puts the question and shows Guacamole the answer, widened
     /// by our own parameter where a placement may follow. Returns the id a
     /// joiner asked for.
     async fn ask_guacd(
         &self,
         line: &mut Line,
         select: &Select,
+        guacd: &config::Guacd,
     ) -> Result<Option<guac_protocol::ConnectionId>, Stop> {
-        let (question, joined) = match select {
-            Select::Protocol(_) => (select.clone(), None),
+        let (question, joined, guacd) = match select {
+            Select::Protocol(_) => (select.clone(), None, guacd.clone()),
             Select::Join(id) => {
-                let guacd_id = self.registry.find(id).ok_or(Stop::UnknownJoin)?;
-                (Select::Join(guacd_id), Some(id.clone()))
+                let (guacd_id, guacd) = self.registry.find(id).ok_or(Stop::UnknownJoin)?;
+                (Select::Join(guacd_id), Some(id.clone()), guacd)
             }
         };
-        line.dialled(dial::guacd(&self.guacd).await?);
+        line.dialled(dial::guacd(&guacd).await?);
         line.tell_guacd(&question.to_instruction()).await?;
         let answered = timeout(GUACD_ANSWERS, line.event()).await;
         match answered.map_err(|_| Stop::GuacdSilent)? {

@@ -157,8 +157,7 @@ impl Outcome {
         let tunnel = &self.tunnel;
         match stop {
             Stop::Refused { refusal, decision } => {
-                let decision_id = Shown(decision.as_ref());
-                let reason = refusal;
+                let (decision_id, reason) = (decision, refusal);
                 match refusal {
                     Refusal::Busy(_) | Refusal::Unreachable(_) | Refusal::HeldElsewhere(_) => {
                         warn!(%tunnel, %decision_id, %reason, "Refused");
@@ -166,11 +165,14 @@ impl Outcome {
                     _ => info!(%tunnel, %decision_id, %reason, "Refused"),
                 }
             }
-            Stop::GuacdUnreachable { .. }
-            | Stop::GuacdSilent
-            | Stop::Store(_)
-            | Stop::PlacementTimeout
-            | Stop::Missing { .. } => warn!(%tunnel, reason = %stop, "Refused"),
+            Stop::Store { decision, .. }
+            | Stop::PlacementTimeout { decision }
+            | Stop::Missing { decision, .. } => {
+                warn!(%tunnel, decision_id = %decision, reason = %stop, "Refused");
+            }
+            Stop::GuacdUnreachable { .. } | Stop::GuacdSilent => {
+                warn!(%tunnel, reason = %stop, "Refused");
+            }
             _ => {}
         }
     }

@@ -4,30 +4,37 @@
 use std::time::Duration;
 
 use guac_protocol::Parameters;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 use tracing::info;
 
 use super::Gateway;
 use super::line::Line;
 use super::outcome::Outcome;
-use super::resolve::Intent;
-use super::rewrite::{rewrite, tag};
+use super::resolve::{Intent, Unreadable};
+use super::rewrite::{Missing, rewrite, tag};
 use super::stop::Stop;
-use crate::broker::{Answer, Hold};
+use crate::broker::{Act, Answer, Asked, Hold, PlaceError, Rewritten, Unplaced};
 use crate::placement::{self, Conduct, Refusal, Request, TunnelId};
 
 /// guacd hangs up 15 s after it last read something: what comes later is lost,
 /// and the user would be logged on nowhere. Nothing is written past this.
 const FENCE: Duration = Duration::from_secs(14);
 
+/// Until the end of a claim that was given up is in the store, and how often we
+/// look whether it is.
+const WRITTEN_OFF: Duration = Duration::from_secs(2);
+const PAUSE: Duration = Duration::from_millis(50);
+
 impl Gateway {
-    /// Settles what guacd will be told, in `parameters`. The hold is what the
-    /// user has on the host, `None` for a connection that is none of ours.
+    /// Settles what guacd will be told, in `parameters`, within `budget`. The
+    /// hold is what the user has on the host, `None` for a connection that is
+    /// none of ours.
     pub(super) async fn settle(
         &self,
         intent: &Intent,
         parameters: &mut Parameters,
         line: &Line,
+        budget: Duration,
         outcome: &mut Outcome,
     ) -> Result<Option<Hold>, Stop> {
         let request = match intent {
@@ -42,7 +49,7 @@ impl Gateway {
             Intent::Place(request) => request,
         };
         let fence = line.told_guacd() + FENCE;
-        let deadline = fence.min(Instant::now() + self.placement_budget);
+        let deadline = fence.min(Instant::now() + budget);
         match (self.broker.conduct(), request) {
             (Conduct::Observe, request) => {
                 self.observe(request, deadline, outcome).await;
@@ -51,26 +58,59 @@ impl Gateway {
             (Conduct::Broker, Ok(request)) => {
                 self.place(request, parameters, deadline, outcome).await
             }
-            (Conduct::Broker, Err(refusal)) => Err(Stop::Refused {
-                refusal: refusal.clone(),
-                decision: None,
-            }),
+            (Conduct::Broker, Err(unreadable)) => {
+                let answer = self.turn_away(unreadable, Act::Placement, outcome);
+                Err(Stop::Refused {
+                    refusal: unreadable.refusal.clone(),
+                    decision: answer.id,
+                })
+            }
         }
+    }
+
+    /// Keeps the decision on a question that cannot be understood.
+    fn turn_away(&self, unreadable: &Unreadable, act: Act, outcome: &Outcome) -> Answer {
+        let answer = self.broker.unreadable(&unreadable.refusal);
+        let asked = Asked::by(&unreadable.claims).at(&unreadable.hostname);
+        let record = self.broker.record(&answer, act, asked);
+        self.broker.decisions().keep(record.by(outcome.tunnel()));
+        answer
+    }
+
+    /// Keeps what came to nothing.
+    fn gave_up(&self, unplaced: &Unplaced, act: Act, request: &Request, outcome: &Outcome) {
+        let asked = Asked::from(request);
+        let record = self.broker.record_unplaced(unplaced, act, asked);
+        self.broker.decisions().keep(record.by(outcome.tunnel()));
     }
 
     /// Decides, logs, and changes nothing; not even a broken store matters.
     async fn observe(
         &self,
-        request: &Result<Box<Request>, Refusal>,
+        request: &Result<Box<Request>, Box<Unreadable>>,
         deadline: Instant,
         outcome: &Outcome,
     ) {
-        match request {
-            Ok(request) => match self.broker.preview(request, deadline).await {
-                Ok(answer) => outcome.observed(&answer.id, &answer.decision),
-                Err(error) => info!(tunnel = %outcome.tunnel(), %error, "Would not decide"),
-            },
-            Err(reason) => info!(tunnel = %outcome.tunnel(), %reason, "Would refuse"),
+        let request = match request {
+            Ok(request) => request,
+            Err(unreadable) => {
+                let answer = self.turn_away(unreadable, Act::Observation, outcome);
+                outcome.observed(&answer.id, &answer.decision);
+                return;
+            }
+        };
+        match self.broker.preview(request, deadline).await {
+            Ok(answer) => {
+                let asked = Asked::from(request.as_ref());
+                let record = self.broker.record(&answer, Act::Observation, asked);
+                self.broker.decisions().keep(record.by(outcome.tunnel()));
+                outcome.observed(&answer.id, &answer.decision);
+            }
+            Err(unplaced) => {
+                self.gave_up(&unplaced, Act::Observation, request, outcome);
+                let (tunnel, decision_id) = (outcome.tunnel(), unplaced.id);
+                info!(%tunnel, %decision_id, error = %unplaced.error, "Would not decide");
+            }
         }
     }
 
@@ -82,6 +122,7 @@ impl Gateway {
         outcome: &mut Outcome,
     ) -> Result<Option<Hold>, Stop> {
         let mut round = 0_u32;
+        let mut given_up: Option<Instant> = None;
         loop {
             // Each claim has a name of its own: the end of one that was given
             // up is written later, and must not take the next one back.
@@ -90,40 +131,84 @@ impl Gateway {
                 round => TunnelId::from(format!("{}.{round}", outcome.tunnel())),
             };
             round += 1;
+            let placed = self.broker.place(request, &claim, deadline).await;
+            let answer = placed.inspect_err(|unplaced| {
+                self.gave_up(unplaced, Act::Placement, request, outcome);
+            })?;
+            let record = self
+                .broker
+                .record(&answer, Act::Placement, Asked::from(request));
+            let record = record.by(outcome.tunnel());
+            let decisions = self.broker.decisions();
             let Answer {
                 id,
                 decision,
                 directory,
                 hold,
-            } = self.broker.place(request, &claim, deadline).await?;
+                ..
+            } = answer;
             let placement = match &decision.outcome {
                 placement::Outcome::Placed(placement) => placement,
                 placement::Outcome::Unmatched => {
+                    decisions.keep(record);
                     outcome.passed_through("rdp");
                     return Ok(None);
                 }
+                // What bars the user may be the claim that was just given up.
+                placement::Outcome::Refused(Refusal::HeldElsewhere(_))
+                    if given_up.is_some_and(|at| at.elapsed() < WRITTEN_OFF) =>
+                {
+                    sleep(PAUSE).await;
+                    continue;
+                }
                 placement::Outcome::Refused(refusal) => {
+                    decisions.keep(record);
                     return Err(Stop::Refused {
                         refusal: refusal.clone(),
-                        decision: Some(id),
+                        decision: id,
                     });
                 }
             };
             let mut rewritten = parameters.clone();
             let resource = decision.resource.as_ref();
-            let tag = decision.user.is_none().then(|| tag(outcome.tunnel().as_str()));
-            let names = rewrite(&mut rewritten, placement, &directory, resource, tag.as_deref());
-            let names = names.map_err(|missing| Stop::Missing {
-                name: missing.0,
-                decision: id,
-            })?;
-            if Instant::now() >= deadline {
-                return Err(Stop::PlacementTimeout);
-            }
-            if !self.broker.still_holds(&decision, placement) {
+            let tag = decision
+                .user
+                .is_none()
+                .then(|| tag(outcome.tunnel().as_str()));
+            let names = rewrite(
+                &mut rewritten,
+                placement,
+                &directory,
+                resource,
+                tag.as_deref(),
+            );
+            let names = match names {
+                Ok(names) if Instant::now() < deadline => names,
+                unusable => {
+                    let (why, stop) = match unusable {
+                        Ok(_) => (
+                            PlaceError::TimedOut.to_string(),
+                            Stop::PlacementTimeout { decision: id },
+                        ),
+                        Err(Missing(name)) => (
+                            format!("this guacd has no parameter {name}"),
+                            Stop::Missing { name, decision: id },
+                        ),
+                    };
+                    decisions.keep(record.failed(why));
+                    return Err(stop);
+                }
+            };
+            if !self.broker.still_holds(&decision, &directory) {
+                given_up = Some(Instant::now());
                 continue;
             }
             *parameters = rewritten;
+            decisions.keep(record.with(Rewritten {
+                cleared: names.cleared.clone(),
+                set: names.set.clone(),
+                unknown: names.unknown.clone(),
+            }));
             outcome.placed(&id, &decision, placement, &names);
             return Ok(hold);
         }

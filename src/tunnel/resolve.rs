@@ -16,11 +16,21 @@ const RDP: &str = "rdp";
 #[derive(Debug)]
 pub(super) enum Intent {
     /// A place on a host; or why the question cannot be understood.
-    Place(Result<Box<Request>, Refusal>),
+    Place(Result<Box<Request>, Box<Unreadable>>),
     /// A seat in the connection that was given this id.
     Join(ConnectionId),
     /// A connection of a protocol that is not brokered.
     PassThrough(String),
+}
+
+/// A question that cannot be understood.
+#[derive(Debug)]
+pub(super) struct Unreadable {
+    pub(super) refusal: Refusal,
+    /// Who asks.
+    pub(super) claims: Claims,
+    /// What stood in the hostname.
+    pub(super) hostname: String,
 }
 
 /// The names Guacamole is shown besides guacd's own.
@@ -46,6 +56,11 @@ impl Intent {
             Select::Protocol(_) => {
                 let extra = parameters.narrow(EXTRA).unwrap_or_default();
                 let value = |name| parameters.get(name).unwrap_or_default();
+                let claims = Claims {
+                    username: value("username").to_owned(),
+                    domain: value("domain").to_owned(),
+                    name: login.to_owned(),
+                };
                 let carriers = Carriers::read(Carried {
                     hostname: value("hostname"),
                     extra: &extra,
@@ -53,16 +68,14 @@ impl Intent {
                     load_balance_info: value("load-balance-info"),
                     source,
                 });
-                Self::Place(carriers.map(|carriers| {
-                    Box::new(Request {
-                        carriers,
-                        claims: Claims {
-                            username: value("username").to_owned(),
-                            domain: value("domain").to_owned(),
-                            name: login.to_owned(),
-                        },
-                    })
-                }))
+                Self::Place(match carriers {
+                    Ok(carriers) => Ok(Box::new(Request { carriers, claims })),
+                    Err(refusal) => Err(Box::new(Unreadable {
+                        refusal,
+                        claims,
+                        hostname: value("hostname").to_owned(),
+                    })),
+                })
             }
         }
     }

@@ -37,7 +37,8 @@ pub(super) fn tag(tunnel: &str) -> String {
     // The end of a UUIDv7 is its random part.
     let tail = digits.len().saturating_sub(CLIENT_NAME - 3);
     let tail = digits.get(tail..).unwrap_or_default();
-    tail.iter().fold("sg-".to_owned(), |tag, c| tag + &c.to_string())
+    tail.iter()
+        .fold("sg-".to_owned(), |tag, c| tag + &c.to_string())
 }
 
 /// Points the connection at its host and publishes what the resource says.
@@ -128,7 +129,10 @@ fn fill_tokens(parameters: &mut Parameters, placement: &Placement, resource: Opt
     let tokens = [
         ("${SESSIONGUARD_HOST}", placement.address.as_str()),
         ("${SESSIONGUARD_AGENT_ID}", placement.host.as_str()),
-        ("${SESSIONGUARD_RESOURCE_ID}", resource.map_or("", |r| r.id.as_str())),
+        (
+            "${SESSIONGUARD_RESOURCE_ID}",
+            resource.map_or("", |r| r.id.as_str()),
+        ),
         ("${SESSIONGUARD_REMOTE_APP}", alias),
         ("${SESSIONGUARD_REMOTE_APP_DIR}", dir),
         ("${SESSIONGUARD_REMOTE_APP_ARGS}", args),

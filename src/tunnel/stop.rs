@@ -4,7 +4,7 @@ use std::io;
 
 use guac_protocol::{EncodeError, Event, HandshakeError, Side, Status};
 
-use crate::broker::{DecisionId, PlaceError};
+use crate::broker::{DecisionId, PlaceError, Unplaced};
 use crate::placement::Refusal;
 
 /// Why a tunnel stopped.
@@ -59,12 +59,12 @@ pub(super) enum Stop {
     #[error("no such connection")]
     UnknownJoin,
     /// The user goes nowhere.
-    #[error("{refusal}{}", decision.map(|id| format!(" (decision {id})")).unwrap_or_default())]
+    #[error("{refusal} (decision {decision})")]
     Refused {
         /// Why.
         refusal: Refusal,
-        /// The decision's name, where one was made.
-        decision: Option<DecisionId>,
+        /// The decision's name.
+        decision: DecisionId,
     },
     /// guacd does not announce what the placement must set.
     #[error("this guacd has no parameter {name} (decision {decision})")]
@@ -75,11 +75,19 @@ pub(super) enum Stop {
         decision: DecisionId,
     },
     /// No decision in time.
-    #[error("the placement took longer than its budget")]
-    PlacementTimeout,
+    #[error("the placement took longer than its budget (decision {decision})")]
+    PlacementTimeout {
+        /// The name of the one that did not come about.
+        decision: DecisionId,
+    },
     /// No decision, since the store cannot be asked.
-    #[error("{0}")]
-    Store(String),
+    #[error("{reason} (decision {decision})")]
+    Store {
+        /// What the store says.
+        reason: String,
+        /// The name of the one that did not come about.
+        decision: DecisionId,
+    },
     /// We are told to end.
     #[error("ended by shutdown")]
     Shutdown,
@@ -116,9 +124,10 @@ impl Stop {
                 side_name(*side)
             }
             Self::GuacdUnreachable { .. } | Self::GuacdSilent | Self::Missing { .. } => "guacd",
-            Self::Refused { .. } | Self::PlacementTimeout | Self::Store(_) | Self::Shutdown => {
-                "sessionguard"
-            }
+            Self::Refused { .. }
+            | Self::PlacementTimeout { .. }
+            | Self::Store { .. }
+            | Self::Shutdown => "sessionguard",
         }
     }
 
@@ -156,20 +165,24 @@ impl Stop {
             }
             | Self::GuacdUnreachable { .. }
             | Self::GuacdSilent
-            | Self::Store(_) => Some(Status::UpstreamUnavailable),
+            | Self::Store { .. } => Some(Status::UpstreamUnavailable),
             Self::UnknownJoin | Self::Missing { .. } => Some(Status::ResourceNotFound),
             Self::Refused { refusal, .. } => Some(status_of(refusal)),
-            Self::PlacementTimeout => Some(Status::UpstreamTimeout),
+            Self::PlacementTimeout { .. } => Some(Status::UpstreamTimeout),
             Self::Shutdown => Some(Status::SessionClosed),
         }
     }
 }
 
-impl From<PlaceError> for Stop {
-    fn from(error: PlaceError) -> Self {
-        match error {
-            PlaceError::TimedOut => Self::PlacementTimeout,
-            PlaceError::Store(error) => Self::Store(error.to_string()),
+impl From<Unplaced> for Stop {
+    fn from(unplaced: Unplaced) -> Self {
+        let decision = unplaced.id;
+        match unplaced.error {
+            PlaceError::TimedOut => Self::PlacementTimeout { decision },
+            PlaceError::Store(error) => Self::Store {
+                reason: error.to_string(),
+                decision,
+            },
         }
     }
 }
@@ -217,3 +230,6 @@ fn side_name(side: Side) -> &'static str {
         Side::Guacd => "guacd",
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,6 @@
 //! Time for one decision in a large farm: 1,000 hosts, 20,000 sessions.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,8 +8,9 @@ use std::time::Duration;
 use criterion::Criterion;
 use sessionguard::placement::{
     Aim, Carriers, Claims, Directory, Farm, FarmId, FarmOverrides, Host, HostId, HostView,
-    LeaseKey, LeaseRecord, Mode, Probe, Report, Request, Resource, ResourceKind, Rules, Session,
-    SessionState, Snapshot, Timestamp, TunnelId, TunnelView, UserKey, decide,
+    LeaseKey, LeaseRecord, Mode, ParameterValues, People, Probe, Report, Request, Resource,
+    ResourceKind, Rules, Session, SessionState, Snapshot, Timestamp, Trust, TunnelId, TunnelView,
+    UserKey, decide,
 };
 
 const HOSTS: u32 = 1_000;
@@ -47,6 +48,9 @@ fn directory() -> Directory {
         farm_ids: vec![farm_id()],
         tags: BTreeMap::new(),
         mode: Mode::Online,
+        max_sessions: Some(100),
+        max_pending_logons: None,
+        parameters: ParameterValues::default(),
     });
     let farm = Farm {
         id: farm_id(),
@@ -64,7 +68,11 @@ fn directory() -> Directory {
         enabled: true,
         guacamole_connection_id: None,
         guacamole_connection_name: None,
+        source: None,
         hostnames: Vec::new(),
+        load_balance_info: None,
+        keep_parameters: BTreeSet::new(),
+        parameters: ParameterValues::default(),
     };
     Directory::new(Rules::default(), hosts, [farm], [resource])
 }
@@ -100,6 +108,7 @@ fn tunnels(host: u32, count: u32) -> Vec<TunnelView> {
         key: user(host, nth).as_ref().map(LeaseKey::of_user),
         user: user(host, nth),
         farm: farm_id(),
+        since: NOW,
         stood: Some(NOW),
     };
     (0..count).map(tunnel).collect()
@@ -128,10 +137,15 @@ fn view(host: u32, known: Known) -> HostView {
 
 fn snapshot(known: Known) -> Snapshot {
     let hosts = (0..HOSTS).map(|at| (host_id(at), Arc::new(view(at, known))));
+    let mut people = People::default();
+    let all = (0..HOSTS).flat_map(|at| (0..USERS_A_HOST).map(move |nth| user(at, nth)));
+    all.flatten().for_each(|user| people.remember(&user));
     Snapshot {
         generation: 1,
         directory: Arc::new(directory()),
         hosts: hosts.collect(),
+        people: Arc::new(people),
+        ..Snapshot::default()
     }
 }
 
@@ -152,8 +166,10 @@ fn request(username: &str) -> Request {
 fn lease(stands: bool) -> LeaseRecord {
     let mut record = LeaseRecord::default();
     let (tunnel, span) = (TunnelId::from("t"), Duration::from_secs(900));
-    assert!(record.claim(&farm_id(), &host_id(HOSTS / 2), &tunnel, NOW));
-    record.stood(&tunnel, span, NOW);
+    assert!(record.claim(&farm_id(), &host_id(HOSTS / 2), &tunnel, Trust::Plain, NOW));
+    if let Some(user) = user(0, 0) {
+        record.stood(&tunnel, &user, span, NOW);
+    }
     if !stands {
         record.end(&tunnel, span, NOW);
     }
@@ -188,7 +204,7 @@ fn decisions(criterion: &mut Criterion) {
         });
     }
     group.bench_function("aim alone", |bencher| {
-        bencher.iter(|| Aim::take(black_box(&mixed.directory), &newcomer).is_ok());
+        bencher.iter(|| Aim::take(black_box(&mixed), &newcomer).is_ok());
     });
     group.finish();
 }

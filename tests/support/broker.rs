@@ -75,6 +75,11 @@ impl Site {
         self
     }
 
+    /// Where all its files are.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
     pub(crate) fn store(&self) -> PathBuf {
         self.folder.path().join("store.redb")
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use crate::config::environment::{known, name};
-use crate::config::keys::Form;
+use crate::config::form::Form;
 use crate::config::{Faults, Loaded, LogFormat, Place, load};
 use crate::placement::{Conduct, FarmId};
 
@@ -202,6 +202,7 @@ fn every_single_setting_has_a_variable() {
             let value = match (key.default, key.form) {
                 (Some(default), _) => default.trim_matches('"'),
                 (None, Form::Number(..)) => "5",
+                (None, Form::Place(_)) => "/a",
                 (None, _) => "a",
             };
             (name(shape, key).into(), value.into())

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::Value as Json;
 
 use super::{data, project};
-use crate::config::keys::{Form, Key};
+use crate::config::form::{Form, Key};
 use crate::config::node::{Node, SourceId, Value};
 use crate::config::shape::Shape;
 use crate::config::values::show_time;
@@ -127,6 +127,7 @@ fn matches(pattern: &str, text: &str) -> bool {
             let known = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
             (1..=64).contains(&text.len()) && text.chars().all(known)
         }
+        "/" => text.contains('/'),
         "^[^;|=]*$" => !text.contains([';', '|', '=']),
         "^(\\|\\|)?[^|\\s]" => {
             let first = text.strip_prefix("||").unwrap_or(text).chars().next();
@@ -242,6 +243,14 @@ fn probes(form: Form) -> (Vec<String>, Vec<String>) {
         ),
         Form::Name => (texts(&["\"a b\""]), texts(&["\"\"", "5"])),
         Form::FreeText => (texts(&["\"\"", "\" a \""]), texts(&["5"])),
+        Form::Place(words) => (
+            words
+                .iter()
+                .map(|word| quoted(word))
+                .chain([quoted("/a/b")])
+                .collect(),
+            texts(&["\"zzz\"", "\"\"", "5"]),
+        ),
         Form::ConnectionId => (texts(&["7", "\"x\""]), texts(&["-1", "\"\"", "true"])),
         Form::Alias => (
             texts(&["\"Sage\"", "\"||Sage\"", "\"||a|b\""]),

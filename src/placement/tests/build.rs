@@ -10,7 +10,7 @@
 //! A farm brings a desktop resource of its own name; a host belongs to the
 //! farm named before it, and nothing is known of it until a word says so.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -63,7 +63,11 @@ pub(super) fn desktop(id: &str) -> Resource {
         enabled: true,
         guacamole_connection_id: None,
         guacamole_connection_name: None,
+        source: None,
         hostnames: Vec::new(),
+        load_balance_info: None,
+        keep_parameters: BTreeSet::new(),
+        parameters: ParameterValues::default(),
     }
 }
 
@@ -83,6 +87,26 @@ pub(super) fn by_resource(id: &str) -> Carriers {
     Carriers {
         resource: Some(id.into()),
         ..Carriers::default()
+    }
+}
+
+/// What a connection with these three parameters carries.
+pub(super) fn read(hostname: &str, extra: &str, remote_app: &str) -> Result<Carriers, Refusal> {
+    Carriers::read(Carried {
+        hostname,
+        extra,
+        remote_app,
+        ..Carried::default()
+    })
+}
+
+/// What came of a decision that is not about a connection of somebody else's.
+#[track_caller]
+pub(super) fn went(decision: Decision) -> Went {
+    match decision.outcome {
+        Outcome::Placed(placement) => Ok((placement.host, placement.reason)),
+        Outcome::Refused(refusal) => Err(refusal),
+        Outcome::Unmatched => panic!("the connection names nothing"),
     }
 }
 
@@ -110,6 +134,7 @@ pub(super) struct World {
     hosts: Vec<(Host, HostView)>,
     resources: Vec<Resource>,
     leases: LeaseRecord,
+    people: People,
 }
 
 /// The whole.
@@ -175,12 +200,18 @@ impl World {
         self
     }
 
+    /// Somebody whose qualified name was seen before.
+    pub(super) fn knows(mut self, who: &str) -> Self {
+        self.people.remember(&user(who));
+        self
+    }
+
     /// The asking user's lease lingers there for so many seconds more.
     pub(super) fn lingers(self, farm: &str, host: &str, left: u64) -> Self {
         let tunnel = TunnelId::from(format!("was {farm} {host}"));
         self.leases(|record| {
-            assert!(record.claim(&farm.into(), &host.into(), &tunnel, NOW));
-            record.stood(&tunnel, secs(left), NOW);
+            assert!(record.claim(&farm.into(), &host.into(), &tunnel, Trust::Plain, NOW));
+            record.stood(&tunnel, &user("asker"), secs(left), NOW);
             record.end(&tunnel, secs(left), NOW);
         })
     }
@@ -188,15 +219,17 @@ impl World {
     /// A pending tunnel of the asking user claims that host.
     pub(super) fn claimed(self, farm: &str, host: &str) -> Self {
         let tunnel = TunnelId::from(format!("claims {farm} {host}"));
-        self.leases(|record| assert!(record.claim(&farm.into(), &host.into(), &tunnel, NOW)))
+        self.leases(|record| {
+            assert!(record.claim(&farm.into(), &host.into(), &tunnel, Trust::Plain, NOW));
+        })
     }
 
     /// A tunnel of the asking user stands there.
     pub(super) fn live(self, farm: &str, host: &str) -> Self {
         let tunnel = TunnelId::from(format!("stands {farm} {host}"));
         self.leases(|record| {
-            assert!(record.claim(&farm.into(), &host.into(), &tunnel, NOW));
-            record.stood(&tunnel, secs(900), NOW);
+            assert!(record.claim(&farm.into(), &host.into(), &tunnel, Trust::Plain, NOW));
+            record.stood(&tunnel, &user("asker"), secs(900), NOW);
         })
     }
 }
@@ -220,24 +253,24 @@ impl World {
             hosts: hosts
                 .map(|(host, view)| (host.id.clone(), Arc::new(view.clone())))
                 .collect(),
+            people: Arc::new(self.people.clone()),
+            ..Snapshot::default()
         }
     }
 
     pub(super) fn decide(&self, carriers: Carriers, who: &str) -> Decision {
-        let request = Request {
-            carriers,
-            claims: claims(who),
-        };
+        self.decide_as(carriers, claims(who))
+    }
+
+    /// What is decided for somebody with more to say than an RDP user name.
+    pub(super) fn decide_as(&self, carriers: Carriers, claims: Claims) -> Decision {
+        let request = Request { carriers, claims };
         decide(&self.snapshot(), &request, &self.leases, NOW)
     }
 
     /// Where this user ends up who asks for that resource.
     pub(super) fn ask_for(&self, resource: &str, who: &str) -> Went {
-        match self.decide(by_resource(resource), who).outcome {
-            Outcome::Placed(placement) => Ok((placement.host, placement.reason)),
-            Outcome::Refused(refusal) => Err(refusal),
-            Outcome::Unmatched => panic!("{resource} is not configured"),
-        }
+        went(self.decide(by_resource(resource), who))
     }
 
     /// Where this user ends up who asks for the first farm's desktop.
@@ -247,17 +280,17 @@ impl World {
 
     /// What these carriers name.
     pub(super) fn names(&self, carriers: Carriers) -> Named {
-        let directory = self.directory();
+        let snapshot = self.snapshot();
         let claims = claims("ann");
-        match Aim::take(&directory, &Request { carriers, claims }) {
-            Ok(aim) => Ok(Some(aim.resource.id.clone())),
+        match Aim::take(&snapshot, &Request { carriers, claims }) {
+            Ok(aim) => Ok(aim.resource.map(|resource| resource.id.clone())),
             Err(astray) => astray.refusal.map_or(Ok(None), Err),
         }
     }
 
     /// What a connection with these three parameters names.
     pub(super) fn typed(&self, hostname: &str, extra: &str, remote_app: &str) -> Named {
-        self.names(Carriers::read(hostname, extra, remote_app)?)
+        self.names(read(hostname, extra, remote_app)?)
     }
 
     /// What the farm says of one of its hosts to a newcomer.

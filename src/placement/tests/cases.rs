@@ -36,6 +36,24 @@ impl Case {
         decide(&self.snapshot, &request, &self.leases, now)
     }
 
+    /// The same, every host bounded alike.
+    pub(super) fn bounded(mut self, max_sessions: Option<u32>, max_pending_logons: u32) -> Self {
+        let directory = &self.snapshot.directory;
+        let rules = Rules {
+            max_sessions,
+            max_pending_logons,
+            ..directory.rules().clone()
+        };
+        let directory = Directory::new(
+            rules,
+            directory.hosts().cloned(),
+            directory.farms().cloned(),
+            directory.resources().cloned(),
+        );
+        self.snapshot.directory = Arc::new(directory);
+        self
+    }
+
     pub(super) fn view(&self, host: &HostId) -> &HostView {
         &self.snapshot.hosts[host]
     }
@@ -123,6 +141,7 @@ prop_compose! {
     fn tunnel()(
         who in pick(USERS),
         farm in pick(FARMS),
+        since in moment(),
         stood in option::of(moment()),
         id in any::<u16>(),
     ) -> TunnelView {
@@ -132,6 +151,7 @@ prop_compose! {
             key: user.as_ref().map(LeaseKey::of_user),
             user,
             farm: farm.into(),
+            since,
             stood,
         }
     }
@@ -144,8 +164,9 @@ prop_compose! {
         report in option::of(some_report()),
         tunnels in prop_oneof![3 => Just(Vec::new()), 1 => vec(tunnel(), 0..3)],
         lingering in btree_map(pick(["ann", "bob"]).prop_map(|w| LeaseKey::of_user(&user(w))), moment(), 0..2),
+        usable_since in option::weighted(0.3, moment()),
     ) -> HostView {
-        HostView { mode, probe, report, tunnels, lingering }
+        HostView { mode, probe, report, tunnels, lingering, usable_since }
     }
 }
 
@@ -156,6 +177,8 @@ prop_compose! {
         min_health_score in 0..=100_u8,
         weights in any::<[u32; 5]>(),
         default_domain in option::of(Just("CORP".to_owned())),
+        max_sessions in option::weighted(0.3, 0..5_u32),
+        max_pending_logons in prop_oneof![3 => Just(10), 1 => 0..3_u32],
     ) -> Rules {
         let [health, active, disconnected, cpu, memory] = weights;
         Rules {
@@ -164,21 +187,27 @@ prop_compose! {
             min_health_score,
             weights: Weights { health, active, disconnected, cpu, memory },
             default_domain,
+            max_sessions,
+            max_pending_logons,
             ..Rules::default()
         }
     }
 }
 
+fn trust() -> impl Strategy<Value = Trust> {
+    prop_oneof![3 => Just(Trust::Plain), 1 => Just(Trust::Doubtful)]
+}
+
 fn leases() -> impl Strategy<Value = LeaseRecord> {
-    let lease = (pick(FARMS), pick(HOSTS), 0..3_u8, moment());
+    let lease = (pick(FARMS), pick(HOSTS), trust(), 0..3_u8, moment());
     vec(lease, 0..3).prop_map(|leases| {
         let mut record = LeaseRecord::default();
-        for (at, (farm, host, stage, when)) in leases.into_iter().enumerate() {
+        for (at, (farm, host, trust, stage, when)) in leases.into_iter().enumerate() {
             let tunnel = TunnelId::from(at.to_string());
             // One that would give the user two hosts is refused.
-            let _ = record.claim(&farm.into(), &host.into(), &tunnel, when);
+            let _ = record.claim(&farm.into(), &host.into(), &tunnel, trust, when);
             if stage > 0 {
-                record.stood(&tunnel, secs(900), when);
+                record.stood(&tunnel, &user("ann"), secs(900), when);
             }
             if stage > 1 {
                 record.end(&tunnel, secs(900), when);

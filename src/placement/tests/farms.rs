@@ -119,16 +119,23 @@ fn a_farm_without_a_host_refuses() {
 }
 
 #[test]
-fn a_farm_alone_names_no_resource() {
-    let world = world().rules(|r| {
-        r.allow_farm_selector = true;
-        r.default_farm = Some("office".into());
-    });
-    let carriers = Carriers {
-        farm: Some("erp".into()),
-        ..Carriers::default()
+fn a_farm_alone_asks_for_any_of_its_hosts() {
+    let world = |allowed| {
+        world().rules(|r| {
+            r.allow_farm_selector = allowed;
+            r.default_farm = Some("office".into());
+        })
     };
-    assert_eq!(farm_of(&world, carriers), Err(Refusal::UnknownResource));
+    let carriers = || read("sessionguard:farm=erp", "", "").unwrap();
+    assert_eq!(farm_of(&world(true), carriers()), Ok("erp".into()));
+    let not_allowed = Err(Refusal::FarmSelectorNotAllowed);
+    assert_eq!(farm_of(&world(false), carriers()), not_allowed);
+    let decision = world(true).decide(carriers(), "ann");
+    let Outcome::Placed(placement) = decision.outcome else {
+        panic!("not placed");
+    };
+    assert_eq!(placement.kind, ResourceKind::AsConnected);
+    assert_eq!(decision.resource, None);
 }
 
 #[test]

@@ -10,7 +10,7 @@ fn key(user: &str) -> Option<UserKey> {
 }
 
 /// A name without what splits it.
-fn name() -> impl Strategy<Value = String> {
+pub(super) fn name() -> impl Strategy<Value = String> {
     prop_oneof![
         "[\\PC&&[^\\\\@]]{1,12}",
         // Letters that fold, compose and decompose in uncommon ways.

@@ -96,14 +96,14 @@ fn a_record_survives_the_store_in_every_state() {
         );
     };
     keeps(&record);
-    assert!(record.claim(&office, &"a".into(), &"t1".into(), NOW));
+    assert!(record.claim(&office, &"a".into(), &"t1".into(), Trust::Plain, NOW));
     keeps(&record);
-    record.stood(&"t1".into(), secs(900), NOW);
+    record.stood(&"t1".into(), &user("ann"), secs(900), NOW);
     keeps(&record);
     record.end(&"t1".into(), secs(900), NOW);
     keeps(&record);
-    assert!(record.claim(&office, &"b".into(), &"t2".into(), NOW));
-    assert!(record.claim(&erp, &"c".into(), &"t3".into(), NOW));
+    assert!(record.claim(&office, &"b".into(), &"t2".into(), Trust::Plain, NOW));
+    assert!(record.claim(&erp, &"c".into(), &"t3".into(), Trust::Plain, NOW));
     keeps(&record);
 }
 
@@ -112,15 +112,19 @@ fn a_record_survives_the_store_in_every_state() {
 fn the_stored_form_is_pinned() {
     let mut record = LeaseRecord::default();
     let (office, at) = (FarmId::from("office"), Timestamp::from_millis(1000));
-    assert!(record.claim(&office, &"a".into(), &"t1".into(), at));
-    record.stood(&"t1".into(), secs(9), at);
+    assert!(record.claim(&office, &"a".into(), &"t1".into(), Trust::Plain, at));
+    record.stood(&"t1".into(), &user("CORP\\Ann"), secs(9), at);
     record.end(&"t1".into(), secs(9), at);
-    assert!(record.claim(&office, &"b".into(), &"t2".into(), at));
-    let expected = serde_json::json!({ "leases": { "office": {
-        "host": "b",
-        "lingers_until": null,
-        "holders": [{ "tunnel": "t2", "stood": false, "until": 46_000 }],
-        "replaced": { "host": "a", "until": 10_000 },
-    }}});
+    assert!(record.claim(&office, &"b".into(), &"t2".into(), Trust::Plain, at));
+    let expected = serde_json::json!({
+        "leases": { "office": {
+            "host": "b",
+            "lingers_until": null,
+            "holders": [{ "tunnel": "t2", "stood": false, "until": 46_000 }],
+            "replaced": { "host": "a", "until": 10_000 },
+        }},
+        "history": { "office": { "host": "a", "at": 1000 } },
+        "user": { "domain": "corp", "user": "ann" },
+    });
     assert_eq!(serde_json::to_value(&record).unwrap(), expected);
 }

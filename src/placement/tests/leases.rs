@@ -46,8 +46,8 @@ fn an_expired_lease_is_not_honoured() {
         let tunnel = TunnelId::from("t");
         let then = ago(60);
         let world = poor_and_good(poor()).leases(|record| {
-            assert!(record.claim(&"office".into(), &"a".into(), &tunnel, then));
-            record.stood(&tunnel, secs(900), then);
+            assert!(record.claim(&"office".into(), &"a".into(), &tunnel, Trust::Plain, then));
+            record.stood(&tunnel, &user("ann"), secs(900), then);
             record.end(&tunnel, secs(left_before), then);
         });
         let expected = if honoured {
@@ -157,10 +157,10 @@ fn where_this_farms_own_lease_cannot_be_used_another_farms_may() {
 fn a_claim_that_ran_out_leaves_the_lease_it_replaced() {
     let (office, then) = (FarmId::from("office"), ago(50));
     let world = poor_and_good(poor()).leases(|record| {
-        assert!(record.claim(&office, &"a".into(), &"old".into(), then));
-        record.stood(&"old".into(), secs(900), then);
+        assert!(record.claim(&office, &"a".into(), &"old".into(), Trust::Plain, then));
+        record.stood(&"old".into(), &user("ann"), secs(900), then);
         record.end(&"old".into(), secs(900), then);
-        assert!(record.claim(&office, &"b".into(), &"new".into(), then));
+        assert!(record.claim(&office, &"b".into(), &"new".into(), Trust::Plain, then));
     });
     assert_eq!(world.ask("ann"), on("a", Lease));
 }

@@ -172,6 +172,13 @@ fn without_an_agent_lingering_leases_are_the_disconnected_sessions() {
 }
 
 #[test]
+fn a_user_on_the_way_back_to_a_lease_left_behind_is_one_session() {
+    for back in [agentless().pending("u"), agentless().stood("u", 5)] {
+        assert_eq!(load(back.lease_of("u", 900).lease_of("v", 900)), (1, 1));
+    }
+}
+
+#[test]
 fn with_an_agent_lingering_leases_are_no_sessions() {
     assert_eq!(load(agent().lease_of("u", 900)), (0, 0));
 }
@@ -191,7 +198,8 @@ fn pending_placements_spread_a_rush() {
     let mut pending = [0_usize; 3];
     for n in 0..60 {
         let hosts = pending.iter().enumerate();
-        let world = hosts.fold(farm("office"), |world, (at, count)| {
+        let world = farm("office").rules(|r| r.max_pending_logons = 100);
+        let world = hosts.fold(world, |world, (at, count)| {
             let empty = host(["a", "b", "c"][at]).reporting();
             world.with((0..*count).fold(empty, |h, k| h.pending(&format!("{at} {k}"))))
         });

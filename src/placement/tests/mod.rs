@@ -5,9 +5,16 @@
 mod build;
 mod cases;
 
+mod capacity;
+mod capacity_laws;
+mod carriers;
+mod defaults;
+mod doubt;
+mod doubt_laws;
 mod farms;
 mod fresh;
 mod health;
+mod history;
 mod identity_laws;
 mod keys;
 mod laws;
@@ -21,5 +28,9 @@ mod record_laws;
 mod refusals;
 mod resources;
 mod score;
+mod slow_start;
 mod ties;
 mod tunnels;
+mod tunnels_cap;
+mod who;
+mod who_laws;

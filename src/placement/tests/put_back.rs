@@ -172,3 +172,23 @@ fn a_claim_that_stood_and_ran_out_does_not_bring_back_what_it_replaced() {
         .wait(LEASE)
         .gone();
 }
+
+#[test]
+fn a_clock_set_back_does_not_bring_back_what_was_replaced_and_has_run_out() {
+    let (farm, ann, lease) = ("office".into(), user("ann"), secs(LEASE));
+    let claim = |record: &mut LeaseRecord, tunnel: &TunnelId, host: &str, now| {
+        assert!(record.claim(&farm, &host.into(), tunnel, Trust::Plain, now));
+    };
+    let (first, second, third) = ("t".into(), "u".into(), "v".into());
+    let mut record = LeaseRecord::default();
+    claim(&mut record, &first, "a", NOW);
+    record.stood(&first, &ann, secs(LEASE), NOW);
+    record.end(&first, secs(LEASE), NOW);
+    claim(&mut record, &second, "b", NOW);
+    // Still pending, and renewed, when the older lease's time is over.
+    let late = NOW + secs(LEASE) + secs(1);
+    record.renew_claim(&second, late);
+    claim(&mut record, &third, "b", late);
+    record.orphan(NOW);
+    assert_eq!(record.views(NOW).count(), 0);
+}

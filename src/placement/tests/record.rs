@@ -69,7 +69,7 @@ fn strangers_change_nothing() {
     let known = life().claim("t", "a").stood("t");
     let mut record = known.record.clone();
     let stranger = TunnelId::from("x");
-    assert!(!record.stood(&stranger, secs(LEASE), NOW));
+    assert!(!record.stood(&stranger, &user("ann"), secs(LEASE), NOW));
     assert!(!record.renew_claim(&stranger, NOW));
     record.end(&stranger, secs(LEASE), NOW);
     assert_eq!(record, known.record);

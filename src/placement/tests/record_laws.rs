@@ -14,6 +14,7 @@ enum Event {
         farm: usize,
         host: usize,
         tunnel: u8,
+        trust: Trust,
     },
     Renew(u8),
     Stood(u8),
@@ -23,11 +24,15 @@ enum Event {
     Wait(u64),
 }
 
+fn trust() -> impl Strategy<Value = Trust> {
+    prop_oneof![3 => Just(Trust::Plain), 1 => Just(Trust::Doubtful)]
+}
+
 fn event() -> impl Strategy<Value = Event> {
     let tunnel = || 0..5_u8;
     prop_oneof![
-        4 => (0..2_usize, 0..3_usize, tunnel())
-            .prop_map(|(farm, host, tunnel)| Event::Claim { farm, host, tunnel }),
+        4 => (0..2_usize, 0..3_usize, tunnel(), trust())
+            .prop_map(|(farm, host, tunnel, trust)| Event::Claim { farm, host, tunnel, trust }),
         2 => tunnel().prop_map(Event::Renew),
         3 => tunnel().prop_map(Event::Stood),
         3 => tunnel().prop_map(Event::End),
@@ -43,11 +48,17 @@ fn id(tunnel: u8) -> TunnelId {
 
 fn happen(record: &mut LeaseRecord, event: &Event, now: &mut Timestamp) {
     match event {
-        Event::Claim { farm, host, tunnel } => {
+        Event::Claim {
+            farm,
+            host,
+            tunnel,
+            trust,
+        } => {
             let _ = record.claim(
                 &FARMS[*farm].into(),
                 &HOSTS[*host].into(),
                 &id(*tunnel),
+                *trust,
                 *now,
             );
         }
@@ -55,7 +66,7 @@ fn happen(record: &mut LeaseRecord, event: &Event, now: &mut Timestamp) {
             record.renew_claim(&id(*tunnel), *now);
         }
         Event::Stood(tunnel) => {
-            record.stood(&id(*tunnel), secs(LEASE), *now);
+            record.stood(&id(*tunnel), &user("ann"), secs(LEASE), *now);
         }
         Event::End(tunnel) => record.end(&id(*tunnel), secs(LEASE), *now),
         Event::Expire => record.expire(*now),
@@ -123,7 +134,10 @@ proptest! {
             swept.expire(now);
             prop_assert_eq!(seen(&swept, now), seen(&record, now));
             prop_assert_eq!(held(&swept, now), held(&record, now));
-            prop_assert_eq!(swept.is_empty(), seen(&record, now).is_empty());
+            // Where the user was last is no lease, and goes in its own time.
+            let known = FARMS.iter().any(|farm| swept.last(&(*farm).into(), now).is_some());
+            prop_assert_eq!(swept.is_empty(), seen(&record, now).is_empty() && !known);
+            prop_assert_eq!(swept.user().is_some(), known);
         }
     }
 
@@ -136,8 +150,10 @@ proptest! {
         // Nobody renews: the longest there is is one lease time.
         now = now + secs(LEASE);
         prop_assert!(seen(&record, now).is_empty());
+        // And nothing is remembered for ever.
+        now = now + HISTORY;
         record.expire(now);
-        prop_assert!(record.is_empty(), "{:?}", record);
+        prop_assert_eq!(record, LeaseRecord::default());
     }
 
     #[test]
@@ -170,7 +186,7 @@ proptest! {
         let host = taken.map_or(HOSTS[host].into(), |(_, host)| host);
         let mut tried = record.clone();
         let tunnel = TunnelId::from("visitor");
-        prop_assert!(tried.claim(&FARMS[farm].into(), &host, &tunnel, now));
+        prop_assert!(tried.claim(&FARMS[farm].into(), &host, &tunnel, Trust::Plain, now));
         for _ in 0..renewals {
             now = now + RENEWAL;
             prop_assert!(tried.renew_claim(&tunnel, now));

@@ -139,12 +139,7 @@ fn connection_ids_match_exactly() {
 #[test]
 fn a_carrier_that_leads_nowhere_refuses() {
     let world = world().resource(with_id("i", "42"));
-    for text in [
-        "sessionguard:id=43",
-        "sessionguard:name=Nobody",
-        // A token Guacamole did not fill.
-        "sessionguard:id=${JDBC_CONNECTION_ID};name=${JDBC_CONNECTION_NAME}",
-    ] {
+    for text in ["sessionguard:id=43", "sessionguard:name=Nobody"] {
         assert_eq!(
             world.typed(text, "", ""),
             Err(Refusal::UnknownResource),
@@ -160,9 +155,17 @@ fn a_selector_nobody_can_read_refuses() {
         ("sessionguard:sage", SelectorError::UnknownKey),
         ("sessionguard:id=", SelectorError::NoValue),
         ("sessionguard:id=1;id=2", SelectorError::Repeated),
+        (
+            "sessionguard:id=${JDBC_CONNECTION_ID};name=${JDBC_CONNECTION_NAME}",
+            SelectorError::UnfilledToken,
+        ),
+        (
+            "sessionguard:id=42;name=${JDBC_CONNECTION_NAME}",
+            SelectorError::UnfilledToken,
+        ),
     ] {
         assert_eq!(
-            Carriers::read(text, "", ""),
+            read(text, "", ""),
             Err(Refusal::BadSelector(error)),
             "{text}"
         );
@@ -171,9 +174,9 @@ fn a_selector_nobody_can_read_refuses() {
 
 #[test]
 fn two_carriers_of_a_resource_id_must_agree() {
-    let disagree = Carriers::read("sessionguard:resource=a", "b", "");
+    let disagree = read("sessionguard:resource=a", "b", "");
     assert_eq!(disagree, Err(Refusal::CarriersDisagree));
-    let agree = Carriers::read("sessionguard:resource=a", " a ", "").unwrap();
+    let agree = read("sessionguard:resource=a", " a ", "").unwrap();
     assert_eq!(agree.resource, Some("a".into()));
 }
 

@@ -119,7 +119,16 @@ fn an_expired_hold_decides_nothing() {
     let world = farm("office")
         .with(host("a").reporting().cpu(90.0))
         .with(host("b").reporting())
-        .leases(|r| assert!(r.claim(&"office".into(), &"a".into(), &"t".into(), NOW - CLAIM)));
+        .leases(|r| {
+            let tunnel = "t".into();
+            assert!(r.claim(
+                &"office".into(),
+                &"a".into(),
+                &tunnel,
+                Trust::Plain,
+                NOW - CLAIM
+            ));
+        });
     assert_eq!(world.ask("ann"), on("b", Score));
 }
 

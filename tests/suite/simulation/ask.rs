@@ -141,7 +141,9 @@ impl Ask {
             Spelling::TwoFields | Spelling::Suffix => {
                 claims(user.to_owned(), domain, other(&format!("{user}@{domain}")))
             }
-            Spelling::Shouted => claims(format!(" {domain}\\{user} ").to_uppercase(), "", other("")),
+            Spelling::Shouted => {
+                claims(format!(" {domain}\\{user} ").to_uppercase(), "", other(""))
+            }
             // A login alone cannot disagree with anything.
             Spelling::LoginOnly => claims(String::new(), "", format!("{domain}\\{user}")),
             Spelling::Bare => claims(user.to_owned(), "", other(user)),
@@ -164,7 +166,9 @@ impl Ask {
     ) -> Option<Who> {
         let person = self.person?;
         let user = person.user.to_owned();
-        let written = person.domain.filter(|_| !matches!(self.spelling, Spelling::Bare));
+        let written = person
+            .domain
+            .filter(|_| !matches!(self.spelling, Spelling::Bare));
         if let Some(domain) = written {
             return Some((domain.to_owned(), user));
         }

@@ -6,36 +6,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sessionguard::placement::{
-    Aim, Decision, Directory, HostId, HostView, LeaseKey, LeaseRecord, LeaseState, Mode,
-    Placement, Probe, RENEWAL, Report, Request, Snapshot, Timestamp, Trust, TunnelId, TunnelView,
-    UNSEEN, UserKey,
+    Aim, Decision, Directory, HostId, HostView, LeaseKey, LeaseRecord, LeaseState, Mode, Placement,
+    Probe, RENEWAL, Report, Request, Snapshot, Timestamp, Trust, TunnelId, TunnelView,
 };
+
+use super::keeper::Kept;
 
 /// Picture, store and keeper.
 pub(super) struct Broker {
     pub(super) snapshot: Snapshot,
     pub(super) store: BTreeMap<LeaseKey, LeaseRecord>,
     lingering: BTreeMap<LeaseKey, Vec<HostId>>,
-    kept: BTreeMap<TunnelId, Kept>,
-}
-
-/// A tunnel the keeper writes for.
-struct Kept {
-    key: LeaseKey,
-    user: UserKey,
-    stood: Option<Timestamp>,
-    ended: bool,
-    doubtful: bool,
-    due: Timestamp,
-}
-
-/// What the keeper wrote of a tunnel.
-#[derive(Debug, Clone)]
-pub(super) struct Written {
-    pub(super) tunnel: TunnelId,
-    pub(super) confirmed: bool,
-    pub(super) stood: bool,
-    pub(super) ended: bool,
+    pub(super) kept: BTreeMap<TunnelId, Kept>,
+    /// Records written since somebody looked.
+    touched: Vec<LeaseKey>,
 }
 
 impl Broker {
@@ -46,7 +30,9 @@ impl Broker {
                 ..HostView::default()
             })
         };
-        let hosts = directory.hosts().map(|host| (host.id.clone(), view(host.mode)));
+        let hosts = directory
+            .hosts()
+            .map(|host| (host.id.clone(), view(host.mode)));
         let snapshot = Snapshot {
             generation: 1,
             hosts: hosts.collect(),
@@ -58,14 +44,26 @@ impl Broker {
             store: BTreeMap::new(),
             lingering: BTreeMap::new(),
             kept: BTreeMap::new(),
+            touched: Vec::new(),
         }
+    }
+
+    /// The records written since the last call.
+    pub(super) fn news(&mut self) -> Vec<LeaseKey> {
+        std::mem::take(&mut self.touched)
+    }
+
+    /// The record an open tunnel's lease is in.
+    pub(super) fn record_of(&self, tunnel: &TunnelId) -> Option<&LeaseRecord> {
+        self.store.get(&self.kept.get(tunnel)?.key)
     }
 
     /// The record a request stands on.
     pub(super) fn read(&self, request: &Request) -> LeaseRecord {
         let aim = Aim::take(&self.snapshot, request).ok();
         let key = aim.and_then(|aim| aim.key);
-        key.and_then(|key| self.store.get(&key).cloned()).unwrap_or_default()
+        key.and_then(|key| self.store.get(&key).cloned())
+            .unwrap_or_default()
     }
 
     /// Takes the seat and claims the lease. False where the claim is refused.
@@ -77,14 +75,15 @@ impl Broker {
         now: Timestamp,
     ) -> bool {
         let farm = decision.farm.clone().unwrap();
-        self.host(&placement.host).tunnels.push(TunnelView {
+        let seat = TunnelView {
             tunnel: tunnel.clone(),
             key: decision.key.clone(),
             user: decision.user.clone(),
             farm: farm.clone(),
             since: now,
             stood: None,
-        });
+        };
+        self.host(&placement.host, |view| view.tunnels.push(seat));
         let Some(key) = decision.key.clone() else {
             return true;
         };
@@ -105,79 +104,58 @@ impl Broker {
         true
     }
 
-    /// The tunnel stood; the keeper writes it after `lag`.
-    pub(super) fn stood(&mut self, tunnel: &TunnelId, host: &HostId, lag: Duration, now: Timestamp) {
-        let mut tunnels = self.host(host).tunnels.iter_mut();
-        tunnels.find(|t| t.tunnel == *tunnel).unwrap().stood = Some(now);
+    /// The tunnel stood; the keeper writes it after `lag`, or with what is due sooner.
+    pub(super) fn stood(
+        &mut self,
+        tunnel: &TunnelId,
+        host: &HostId,
+        lag: Duration,
+        now: Timestamp,
+    ) {
+        self.host(host, |view| {
+            let mut tunnels = view.tunnels.iter_mut();
+            tunnels.find(|t| t.tunnel == *tunnel).unwrap().stood = Some(now);
+        });
         if let Some(kept) = self.kept.get_mut(tunnel) {
-            (kept.stood, kept.due) = (Some(now), now + lag);
+            (kept.stood, kept.due) = (Some(now), kept.due.min(now + lag));
         }
     }
 
-    /// The tunnel is gone; the keeper writes it after `lag`.
-    pub(super) fn ended(&mut self, tunnel: &TunnelId, host: &HostId, lag: Duration, now: Timestamp) {
-        self.host(host).tunnels.retain(|t| t.tunnel != *tunnel);
+    /// The tunnel is gone; the keeper writes it after `lag`, or with what is due sooner.
+    pub(super) fn ended(
+        &mut self,
+        tunnel: &TunnelId,
+        host: &HostId,
+        lag: Duration,
+        now: Timestamp,
+    ) {
+        self.host(host, |view| view.tunnels.retain(|t| t.tunnel != *tunnel));
         if let Some(kept) = self.kept.get_mut(tunnel) {
-            (kept.ended, kept.due) = (true, now + lag);
+            (kept.ended, kept.due) = (true, kept.due.min(now + lag));
         }
     }
 
-    /// The keeper's turn: everything due is written.
-    pub(super) fn keep(&mut self, now: Timestamp) -> Vec<Written> {
-        let due = self.kept.iter().filter(|(_, kept)| kept.due <= now);
-        let due: Vec<_> = due.map(|(tunnel, _)| tunnel.clone()).collect();
-        self.expire(now);
-        due.into_iter().map(|tunnel| self.keep_one(tunnel, now)).collect()
-    }
-
-    fn keep_one(&mut self, tunnel: TunnelId, now: Timestamp) -> Written {
-        let lease = self.snapshot.directory.rules().lease;
-        let mut kept = self.kept.remove(&tunnel).unwrap();
-        let believed = kept.stood.filter(|_| kept.doubtful).map(|at| at + UNSEEN);
-        let confirmed = believed.is_some_and(|at| at <= now);
-        let (stood, ended) = (kept.stood.is_some(), kept.ended);
-        let mut record = self.store.get(&kept.key).cloned().unwrap_or_default();
-        if confirmed {
-            record.confirm(&tunnel);
-        }
-        if stood {
-            record.stood(&tunnel, &kept.user, lease, now);
-        } else if !ended {
-            record.renew_claim(&tunnel, now);
-        }
-        if ended {
-            record.end(&tunnel, lease, now);
-        }
-        self.write(kept.key.clone(), record, now);
-        if !ended {
-            kept.doubtful &= !confirmed;
-            kept.due = now + if stood { lease / 3 } else { RENEWAL };
-            if let Some(at) = believed.filter(|_| !confirmed) {
-                kept.due = kept.due.min(at);
-            }
-            self.kept.insert(tunnel.clone(), kept);
-        }
-        Written {
-            tunnel,
-            confirmed,
-            stood,
-            ended,
-        }
-    }
-
-    fn write(&mut self, key: LeaseKey, record: LeaseRecord, now: Timestamp) {
+    pub(super) fn write(&mut self, key: LeaseKey, record: LeaseRecord, now: Timestamp) {
         for host in self.lingering.remove(&key).unwrap_or_default() {
-            self.host(&host).lingering.remove(&key);
+            self.host(&host, |view| _ = view.lingering.remove(&key));
         }
         if let Some(user) = record.user() {
             Arc::make_mut(&mut self.snapshot.people).remember(user);
         }
         let mut hosts = Vec::new();
-        for lease in record.views(now).filter(|l| l.state == LeaseState::Lingering) {
-            self.host(lease.host).lingering.insert(key.clone(), lease.until);
+        for lease in record
+            .views(now)
+            .filter(|l| l.state == LeaseState::Lingering)
+        {
+            // Leases of two farms on one host: the longer one counts.
+            self.host(lease.host, |view| {
+                let until = view.lingering.entry(key.clone()).or_insert(lease.until);
+                *until = lease.until.max(*until);
+            });
             hosts.push(lease.host.clone());
         }
         self.lingering.insert(key.clone(), hosts);
+        self.touched.push(key.clone());
         if record.is_empty() {
             self.store.remove(&key);
         } else {
@@ -185,48 +163,89 @@ impl Broker {
         }
     }
 
-    fn expire(&mut self, now: Timestamp) {
+    pub(super) fn expire(&mut self, now: Timestamp) {
         for view in self.snapshot.hosts.values_mut() {
             if view.lingering.values().any(|until| *until <= now) {
-                Arc::make_mut(view).lingering.retain(|_, until| *until > now);
+                Arc::make_mut(view)
+                    .lingering
+                    .retain(|_, until| *until > now);
             }
         }
+        self.forget_gone();
     }
 
+    /// A host out of the configuration is known for as long as it is in use.
+    fn forget_gone(&mut self) {
+        let directory = &self.snapshot.directory;
+        let in_use = |view: &HostView| !view.tunnels.is_empty() || !view.lingering.is_empty();
+        self.snapshot
+            .hosts
+            .retain(|id, view| directory.host(id).is_some() || in_use(view));
+    }
+
+    /// A probe's finding; hosts out of the configuration are not asked.
     pub(super) fn probed(&mut self, host: &HostId, answers: bool, now: Timestamp) {
-        let view = self.host(host);
-        view.probe = match (view.probe, answers) {
-            (same @ Probe::Answering { .. }, true) | (same @ Probe::Failing { .. }, false) => same,
-            (_, false) => Probe::Failing { since: now },
-            (before, true) => {
-                if matches!(before, Probe::Failing { .. }) {
-                    view.usable_since = Some(now);
+        if self.snapshot.directory.host(host).is_none() {
+            return;
+        }
+        self.host(host, |view| {
+            view.probe = match (view.probe, answers) {
+                (same @ Probe::Answering { .. }, true) | (same @ Probe::Failing { .. }, false) => {
+                    same
                 }
-                Probe::Answering { since: now }
-            }
-        };
+                (_, false) => Probe::Failing { since: now },
+                (before, true) => {
+                    if matches!(before, Probe::Failing { .. }) {
+                        view.usable_since = Some(now);
+                    }
+                    Probe::Answering { since: now }
+                }
+            };
+        });
     }
 
     pub(super) fn reported(&mut self, host: &HostId, report: Report) {
         let offline_after = self.snapshot.directory.rules().offline_after;
-        let view = self.host(host);
-        let before = view.report.as_ref().map(|known| known.received);
-        if before.is_some_and(|at| report.received.since(at) > offline_after) {
-            view.usable_since = Some(report.received);
-        }
-        view.report = Some(report);
+        self.host(host, |view| {
+            let before = view.report.as_ref().map(|known| known.received);
+            if before.is_some_and(|at| report.received.since(at) > offline_after) {
+                view.usable_since = Some(report.received);
+            }
+            view.report = Some(report);
+        });
+    }
+
+    pub(super) fn turned_usable(&mut self, host: &HostId, now: Timestamp) {
+        self.host(host, |view| view.usable_since = Some(now));
     }
 
     pub(super) fn set_mode(&mut self, host: &HostId, mode: Mode, now: Timestamp) {
-        let view = self.host(host);
-        if mode == Mode::Online && view.mode != Mode::Online {
-            view.usable_since = Some(now);
-        }
-        view.mode = mode;
+        self.host(host, |view| {
+            if mode == Mode::Online && view.mode != Mode::Online {
+                view.usable_since = Some(now);
+            }
+            view.mode = mode;
+        });
     }
 
-    pub(super) fn configure(&mut self, directory: Arc<Directory>) {
-        self.snapshot.directory = directory;
+    /// Another configuration; a host that comes back into it is asked anew.
+    pub(super) fn configure(&mut self, directory: Arc<Directory>, now: Timestamp) {
+        let before = std::mem::replace(&mut self.snapshot.directory, Arc::clone(&directory));
+        let is_new = |id: &HostId| before.host(id).is_none();
+        for host in directory.hosts().filter(|host| is_new(&host.id)) {
+            let view = self.snapshot.hosts.entry(host.id.clone()).or_default();
+            Arc::make_mut(view).probe = Probe::Unknown;
+        }
+        if directory.hosts().any(|host| is_new(&host.id)) {
+            self.note_leases(now);
+        }
+        self.forget_gone();
+    }
+
+    fn note_leases(&mut self, now: Timestamp) {
+        for (key, record) in self.store.clone() {
+            self.write(key, record, now);
+        }
     }
 
     /// The process died and a new one takes over the store; modes are stored,
@@ -238,20 +257,22 @@ impl Broker {
             ..Self::new(Arc::clone(&self.snapshot.directory))
         };
         for (host, old) in before {
-            let view = self.host(&host);
-            view.mode = old.mode;
-            view.report = old.report.clone().filter(|_| remembers);
+            self.host(&host, |view| {
+                view.mode = old.mode;
+                view.report = old.report.clone().filter(|_| remembers);
+            });
         }
-        let keys: Vec<_> = self.store.keys().cloned().collect();
-        for key in keys {
-            let mut record = self.store.get(&key).cloned().unwrap_or_default();
+        for record in self.store.values_mut() {
             record.orphan(now);
-            self.write(key, record, now);
         }
+        self.note_leases(now);
     }
 
-    fn host(&mut self, id: &HostId) -> &mut HostView {
+    /// Changes what is known of a host, if anything is.
+    fn host(&mut self, id: &HostId, change: impl FnOnce(&mut HostView)) {
         self.snapshot.generation += 1;
-        Arc::make_mut(self.snapshot.hosts.get_mut(id).unwrap())
+        if let Some(view) = self.snapshot.hosts.get_mut(id) {
+            change(Arc::make_mut(view));
+        }
     }
 }

@@ -9,7 +9,7 @@ use sessionguard::placement::{Farm, HostId, Mode, Resource, SessionState, Snapsh
 
 use super::ask::{Ask, Lead, Who, alias};
 use super::figures::{Figures, Signal, is_of, mean};
-use super::model::{Key, Model};
+use super::model::{Key, Model, Seat};
 use super::scene::Scene;
 
 /// Everything an expectation is drawn from.
@@ -113,12 +113,17 @@ impl<'a> Ground<'a> {
         }
     }
 
+    /// Whether the user has as many tunnels open as one may have, by any key.
     fn too_many(&self, drawn: &Drawn<'_>) -> bool {
         let (Some(most), Some(key)) = (self.scene.rules.max_tunnels_per_user, &drawn.key) else {
             return false;
         };
-        let keeping = self.model.keeping(key, self.now).filter(|s| s.holds && s.until > self.now);
-        u32::try_from(keeping.count()).unwrap() >= most
+        let counts = |seat: &&Seat| {
+            let unwritten = seat.key.as_ref() == Some(key) && seat.keeps(self.now);
+            unwritten || (seat.open && seat.who() == Some(&key.who))
+        };
+        let open = self.model.seats.values().filter(counts).count();
+        open >= usize::try_from(most).unwrap()
     }
 
     /// An open tunnel of this key decides alone: in this farm first.
@@ -129,7 +134,10 @@ impl<'a> Ground<'a> {
             member.is_some_and(|figures| figures.view.mode != Mode::Maintenance)
         };
         let kept = || self.model.keeping(key, self.now);
-        let here: Vec<_> = kept().filter(|s| s.farm == farm.id).map(|s| &s.host).collect();
+        let here: Vec<_> = kept()
+            .filter(|s| s.farm == farm.id)
+            .map(|s| &s.host)
+            .collect();
         if !here.is_empty() {
             let hosts: Vec<_> = here.into_iter().filter(usable).cloned().collect();
             return Some(match hosts.is_empty() {
@@ -178,23 +186,32 @@ impl<'a> Ground<'a> {
             return Expect::Refused("empty farm");
         }
         let app = alias(drawn.resource);
-        let fit: Vec<_> = all.iter().filter(|(_, f)| self.fits(f, farm, app)).collect();
+        let fit: Vec<_> = all
+            .iter()
+            .filter(|(_, f)| self.fits(f, farm, app))
+            .collect();
         let roomy = |host: &HostId, f: &Figures<'_>| {
             let most = self.bounds(host).sessions;
             most.is_none_or(|most| f.users() < usize::try_from(most).unwrap())
         };
         let unfull: Vec<_> = fit.into_iter().filter(|(host, f)| roomy(host, f)).collect();
-        let eligible: Vec<_> = unfull.iter().filter(|(host, f)| self.has_room(host, f)).collect();
+        let eligible: Vec<_> = unfull
+            .iter()
+            .filter(|(host, f)| self.has_room(host, f))
+            .collect();
         if !eligible.is_empty() {
             let cpu = mean(all.values().filter_map(Figures::cpu));
             let memory = mean(all.values().filter_map(Figures::memory));
             let weights = self.scene.rules.weights;
             let rank = |f: &Figures<'_>| {
-                let (active, left) = f.load();
-                (f.score(&weights, cpu, memory), active + left)
+                let load = f.load();
+                (f.score(load, &weights, (cpu, memory)), load.0 + load.1)
             };
             let ranked: Vec<_> = eligible.iter().map(|(host, f)| (rank(f), **host)).collect();
-            let top = ranked.iter().map(|((score, _), _)| *score).fold(f64::MIN, f64::max);
+            let top = ranked
+                .iter()
+                .map(|((score, _), _)| *score)
+                .fold(f64::MIN, f64::max);
             let level = ranked.iter().filter(|((score, _), _)| top - score < 1e-6);
             let fewest = level.clone().map(|((_, count), _)| *count).min();
             let best = level.filter(|((_, count), _)| Some(*count) == fewest);
@@ -207,10 +224,15 @@ impl<'a> Ground<'a> {
         let in_service = |f: &Figures<'_>| f.view.mode == Mode::Online;
         // A host out of service is asked no further: its listener does not count.
         let reached = all.values().any(|f| {
-            f.signal(self.scene) == Signal::Good && (!in_service(f) || self.ill(f, farm) || listens(f))
+            f.signal(self.scene) == Signal::Good
+                && (!in_service(f) || self.ill(f, farm) || listens(f))
         });
         let withdrawn = !all.values().any(in_service);
-        Expect::Refused(if reached || withdrawn { "busy" } else { "unreachable" })
+        Expect::Refused(if reached || withdrawn {
+            "busy"
+        } else {
+            "unreachable"
+        })
     }
 
     fn ill(&self, figures: &Figures<'_>, farm: &Farm) -> bool {
@@ -244,7 +266,9 @@ impl<'a> Ground<'a> {
         let word = ruling.map(|farm| &farm.overrides);
         let rules = &scene.rules;
         let sessions = host.max_sessions.or(word.and_then(|w| w.max_sessions));
-        let pending = host.max_pending_logons.or(word.and_then(|w| w.max_pending_logons));
+        let pending = host
+            .max_pending_logons
+            .or(word.and_then(|w| w.max_pending_logons));
         Bounds {
             sessions: sessions.or(rules.max_sessions),
             pending: pending.unwrap_or(rules.max_pending_logons),

@@ -18,7 +18,8 @@ const MINUTE: Duration = Duration::from_secs(60);
 pub(super) struct Figures<'a> {
     pub(super) view: &'a HostView,
     seats: Vec<&'a Seat>,
-    left_behind: usize,
+    model: &'a Model,
+    host: &'a HostId,
     now: Timestamp,
 }
 
@@ -45,15 +46,17 @@ pub(super) fn is_of(who: &Who, session: &Session) -> bool {
 }
 
 impl<'a> Figures<'a> {
-    pub(super) fn of(model: &'a Model, host: &HostId, view: &'a HostView, now: Timestamp) -> Self {
-        let left_behind = match view.report {
-            Some(_) => 0,
-            None => model.left_behind(host, now),
-        };
+    pub(super) fn of(
+        model: &'a Model,
+        host: &'a HostId,
+        view: &'a HostView,
+        now: Timestamp,
+    ) -> Self {
         Self {
             view,
             seats: model.open_on(host),
-            left_behind,
+            model,
+            host,
             now,
         }
     }
@@ -68,7 +71,10 @@ impl<'a> Figures<'a> {
         let Probe::Failing { since } = self.view.probe else {
             return None;
         };
-        let proof = self.seats.iter().any(|s| s.stood.is_some_and(|at| at >= since));
+        let proof = self
+            .seats
+            .iter()
+            .any(|s| s.stood.is_some_and(|at| at >= since));
         (!proof).then(|| self.now.since(since))
     }
 
@@ -86,7 +92,8 @@ impl<'a> Figures<'a> {
 
     /// Whether somebody who belongs here is still sent here.
     pub(super) fn takes_back(&self, scene: &Scene) -> bool {
-        self.dead_for().is_none_or(|span| span < scene.rules.reconnect_failover)
+        self.dead_for()
+            .is_none_or(|span| span < scene.rules.reconnect_failover)
     }
 
     fn shows(&self, who: &Who) -> bool {
@@ -96,12 +103,16 @@ impl<'a> Figures<'a> {
     /// Users on it, each once.
     pub(super) fn users(&self) -> usize {
         let mut names: BTreeSet<Who> = self.sessions().iter().map(|s| name(&s.user)).collect();
-        let unseen = self.seats.iter().filter_map(|s| s.who()).filter(|who| !self.shows(who));
+        let unseen = self
+            .seats
+            .iter()
+            .filter_map(|s| s.who())
+            .filter(|who| !self.shows(who));
         names.extend(unseen.cloned());
         names.len() + self.seats.iter().filter(|s| s.who().is_none()).count()
     }
 
-    /// Seats whose logon is under way, as far as one can tell.
+    /// Logons under way, as far as one can tell, one user's together being one.
     pub(super) fn pending(&self) -> u32 {
         let pending = self.seats.iter().filter(|seat| {
             let arrived = match self.view.report {
@@ -110,7 +121,10 @@ impl<'a> Figures<'a> {
             };
             !arrived && self.now.since(seat.since) < MINUTE
         });
-        u32::try_from(pending.count()).unwrap()
+        let (named, unnamed): (Vec<_>, Vec<_>) =
+            pending.map(|seat| seat.who()).partition(Option::is_some);
+        let users: BTreeSet<_> = named.into_iter().collect();
+        u32::try_from(users.len() + unnamed.len()).unwrap()
     }
 
     /// How many logons may be under way now.
@@ -143,7 +157,11 @@ impl<'a> Figures<'a> {
         let disconnected = |s: &&Session| s.state == SessionState::Disconnected;
         let left = self.sessions().iter().filter(disconnected).count();
         let in_use = self.sessions().len() - left;
-        let (mut active, mut left) = (whole(in_use), whole(left + self.left_behind));
+        let left_behind = match self.view.report {
+            Some(_) => 0,
+            None => self.model.left_behind(self.host, self.now),
+        };
+        let (mut active, mut left) = (whole(in_use), whole(left + left_behind));
         let mut counted = BTreeSet::new();
         for seat in &self.seats {
             let had_its_time = seat.stood.is_some_and(|at| self.now.since(at) >= MINUTE);
@@ -167,8 +185,13 @@ impl<'a> Figures<'a> {
         (active, left)
     }
 
-    pub(super) fn score(&self, weights: &Weights, cpu: f64, memory: f64) -> f64 {
-        let (active, left) = self.load();
+    /// The score of that load; an unknown figure is the mean of the known.
+    pub(super) fn score(
+        &self,
+        (active, left): (i64, i64),
+        weights: &Weights,
+        (cpu, memory): (f64, f64),
+    ) -> f64 {
         let load = active * i64::from(weights.active) + left * i64::from(weights.disconnected);
         let health = i64::from(self.health()) * i64::from(weights.health);
         f64::from(i32::try_from(health - load).unwrap())

@@ -6,19 +6,26 @@
 //! tunnel that stood, with the time until which it is kept.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use sessionguard::placement::{FarmId, HostId, ResourceId, Timestamp, TunnelId};
 
 use super::ask::Who;
-use super::broker::Written;
+use super::keeper::Written;
 use super::scene::Scene;
 
-/// How long a claim lives, and how long a tunnel may go unseen.
-const CLAIM: Duration = Duration::from_secs(45);
+/// How long a claim lives unless it is renewed.
+pub(super) const CLAIM: Duration = Duration::from_secs(45);
 
-/// Whose lease: the user, or user, farm and resource.
-pub(super) type Key = (Who, Option<(FarmId, Option<ResourceId>)>);
+/// Whose lease: the user, or user, farm and resource. Compared as one text,
+/// since a day compares very many.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Key {
+    text: Arc<str>,
+    pub(super) who: Who,
+}
 
 /// The shadow's memory.
 #[derive(Default)]
@@ -72,12 +79,18 @@ impl Seat {
     }
 
     pub(super) fn who(&self) -> Option<&Who> {
-        self.key.as_ref().map(|(who, _)| who)
+        self.key.as_ref().map(|key| &key.who)
     }
 
     /// Whether it keeps its user on its host.
     pub(super) fn keeps(&self, now: Timestamp) -> bool {
         self.open || (self.holds && self.until > now)
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.text, f)
     }
 }
 
@@ -88,9 +101,13 @@ impl Model {
         farm: &FarmId,
         resource: Option<&ResourceId>,
     ) -> Key {
-        let single = scene.rules.single_session_per_user;
-        let narrow = (!single).then(|| (farm.clone(), resource.cloned()));
-        (who, narrow)
+        let mut parts = vec![who.0.as_str(), who.1.as_str()];
+        if !scene.rules.single_session_per_user {
+            parts.extend([farm.as_str(), resource.map_or("", ResourceId::as_str)]);
+        }
+        // No part holds a line's end.
+        let text = parts.join("\n").into();
+        Key { text, who }
     }
 
     /// Seats that keep this key's user somewhere, of all farms.
@@ -106,7 +123,9 @@ impl Model {
     /// Open tunnels on a host.
     pub(super) fn open_on(&self, host: &HostId) -> Vec<&Seat> {
         let seats = self.seats.values();
-        seats.filter(|seat| seat.open && seat.host == *host).collect()
+        seats
+            .filter(|seat| seat.open && seat.host == *host)
+            .collect()
     }
 
     /// The key's homes that still hold and are not set aside by a tunnel that
@@ -114,7 +133,9 @@ impl Model {
     pub(super) fn homes(&self, key: &Key, now: Timestamp) -> Vec<(&FarmId, &Home)> {
         let all = self.homes.get(key).into_iter().flatten();
         let stays = |farm: &FarmId, home: &Home| {
-            let mut holding = self.keeping(key, now).filter(|s| s.holds && s.farm == *farm);
+            let mut holding = self
+                .keeping(key, now)
+                .filter(|s| s.holds && s.farm == *farm);
             home.until > now && holding.all(|seat| seat.host == home.host)
         };
         all.filter(|(farm, home)| stays(farm, home)).collect()
@@ -123,25 +144,46 @@ impl Model {
     /// Keys with a home on a host and no tunnel there: the sessions left behind
     /// on a host that nobody reports from.
     pub(super) fn left_behind(&self, host: &HostId, now: Timestamp) -> usize {
-        let left = self.homes.keys().filter(|key| {
-            let open = |seat: &Seat| seat.open && seat.host == *host;
-            !self.keeping(key, now).any(open)
-                && self.homes(key, now).iter().any(|(farm, home)| {
-                    let live = |s: &Seat| s.holds && s.written && s.farm == **farm;
-                    home.host == *host && !self.keeping(key, now).any(live)
-                })
+        let here = |home: &Home| home.host == *host && home.until > now;
+        let left = self.homes.iter().filter(|(key, homes)| {
+            if !homes.values().any(here) {
+                return false;
+            }
+            let seats: Vec<_> = self.keeping(key, now).collect();
+            let live = |farm: &FarmId| {
+                let mut live = seats.iter().filter(|s| s.holds && s.written);
+                live.any(|seat| seat.farm == *farm)
+            };
+            let mut kept = self.homes(key, now).into_iter();
+            !seats.iter().any(|seat| seat.open && seat.host == *host)
+                && kept.any(|(farm, home)| here(home) && !live(farm))
         });
         left.count()
     }
 
+    /// What has run out is forgotten whenever a key's lease is written: a clock
+    /// that is set back later does not bring it back.
+    fn forget(&mut self, key: &Key, now: Timestamp) {
+        if let Some(homes) = self.homes.get_mut(key) {
+            homes.retain(|_, home| home.until > now);
+        }
+    }
+
     pub(super) fn seated(&mut self, id: TunnelId, mut seat: Seat, now: Timestamp) {
+        if let Some(key) = &seat.key {
+            self.forget(key, now);
+        }
         seat.since = now;
         seat.until = now + CLAIM;
         seat.holds = seat.key.as_ref().is_some_and(|key| {
             let elsewhere = |host: &HostId| *host != seat.host;
             let homes = self.homes(key, now);
-            let home = homes.iter().any(|(f, h)| **f == seat.farm && elsewhere(&h.host));
-            let mut held = self.keeping(key, now).filter(|s| s.holds && s.farm == seat.farm);
+            let home = homes
+                .iter()
+                .any(|(f, h)| **f == seat.farm && elsewhere(&h.host));
+            let mut held = self
+                .keeping(key, now)
+                .filter(|s| s.holds && s.farm == seat.farm);
             // Somebody who may be somebody else moves no lease.
             !(seat.doubtful && (home || held.any(|s| elsewhere(&s.host))))
         });
@@ -177,25 +219,32 @@ impl Model {
                     host: seat.host.clone(),
                     until: seat.until,
                 };
-                let (domain, user) = key.0.clone();
+                let (domain, user) = key.who.clone();
                 if !domain.is_empty() {
                     self.known.entry(user).or_default().insert(domain);
                 }
                 let homes = self.homes.entry(key.clone()).or_default();
                 let old = homes.insert(seat.farm.clone(), home.clone());
                 // After a clock set back the older time may be the later one.
-                if let Some(old) = old.filter(|old| old.host == home.host && old.until > home.until) {
+                if let Some(old) = old.filter(|old| old.host == home.host && old.until > home.until)
+                {
                     homes.insert(seat.farm.clone(), old);
                 }
             }
         }
-        if w.ended {
-            self.seats.remove(&w.tunnel);
+        if w.ended
+            && let Some(seat) = self.seats.remove(&w.tunnel)
+            && let Some(key) = &seat.key
+        {
+            self.forget(key, now);
         }
     }
 
     /// The process died: no tunnel and nothing unwritten is left of it.
-    pub(super) fn died(&mut self) {
+    pub(super) fn died(&mut self, now: Timestamp) {
         self.seats.clear();
+        for homes in self.homes.values_mut() {
+            homes.retain(|_, home| home.until > now);
+        }
     }
 }

@@ -41,6 +41,7 @@ pub(super) struct Failure {
     pub(super) seed: u64,
     pub(super) rule: Rule,
     step: usize,
+    steps: usize,
     what: String,
 }
 
@@ -51,6 +52,7 @@ pub(super) fn roll(seed: u64, steps: usize, decide: Decide) -> Result<Tally, Fai
         seed,
         rule,
         step,
+        steps,
         what,
     })?;
     day.tally.steps = steps;
@@ -105,10 +107,11 @@ impl Failure {
             seed,
             rule,
             step,
+            steps,
             what,
         } = self;
         let mut day = Day::new(*seed, decide, Log::kept());
-        let again = run(&mut day, step + 1).err();
+        let again = run(&mut day, *steps).err();
         let mut story = format!("seed {seed}, step {step}: not so: {rule}: {what}\n");
         let same = again.is_some_and(|(at, violation)| at == *step && violation.rule == *rule);
         if !same {
@@ -117,7 +120,10 @@ impl Failure {
         for line in day.log.0.iter().flatten() {
             let _ = writeln!(story, "  {line}");
         }
-        let _ = write!(story, "replay: SESSIONGUARD_SEED={seed} cargo test --test suite simulation");
+        let _ = write!(
+            story,
+            "replay: SESSIONGUARD_SEED={seed} cargo test --test suite simulation"
+        );
         story
     }
 }

@@ -1,15 +1,11 @@
 //! What is configured on one seed's day, and what an administrator changes in it.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
-use sessionguard::placement::{
-    Directory, Farm, FarmId, FarmOverrides, Host, HostId, Mode, ParameterValues, RemoteApp,
-    Resource, ResourceKind, Rules, UserKey,
-};
+use sessionguard::placement::{Directory, Farm, FarmId, Host, HostId, Resource, Rules, UserKey};
 
 use super::dice::Dice;
+use super::parts::{app, astray, desk, farm, host, retired, rules};
 
 /// The RemoteApp every farm publishes.
 pub(super) const ALIAS: &str = "||Sage";
@@ -24,6 +20,8 @@ pub(super) const ASTRAY: &str = "astray";
 pub(super) struct Scene {
     pub(super) rules: Rules,
     pub(super) hosts: Vec<Host>,
+    /// Taken out of the configuration for a while.
+    pub(super) out: Vec<Host>,
     pub(super) farms: Vec<Farm>,
     pub(super) resources: Vec<Resource>,
 }
@@ -85,6 +83,7 @@ impl Scene {
         let mut scene = Self {
             rules,
             hosts: Vec::new(),
+            out: Vec::new(),
             farms,
             resources,
         };
@@ -107,8 +106,14 @@ impl Scene {
             hosts,
             farms,
             resources,
+            out: _,
         } = self;
-        let parts = (rules.clone(), hosts.clone(), farms.clone(), resources.clone());
+        let parts = (
+            rules.clone(),
+            hosts.clone(),
+            farms.clone(),
+            resources.clone(),
+        );
         Arc::new(Directory::new(parts.0, parts.1, parts.2, parts.3))
     }
 
@@ -146,22 +151,33 @@ impl Scene {
         }
     }
 
+    /// Takes a host out of the configuration, or puts one back.
+    pub(super) fn swap_host(&mut self, dice: &mut Dice) {
+        if dice.chance(50) && self.hosts.len() > 3 {
+            let at = dice.index(self.hosts.len());
+            self.out.push(self.hosts.remove(at));
+        } else if let Some(host) = self.out.pop() {
+            self.hosts.push(host);
+            self.hosts.sort_by(|a, b| a.id.cmp(&b.id));
+        }
+    }
+
     /// Switches a farm off or, likelier, on again.
     pub(super) fn switch_farm(&mut self, dice: &mut Dice) {
         let at = dice.index(self.farms.len());
-        self.farms[at].enabled = dice.chance(75);
+        self.farms[at].enabled = dice.chance(88);
     }
 
     /// Switches a resource off or, likelier, on again; the retired one stays off.
     pub(super) fn switch_resource(&mut self, dice: &mut Dice) {
         let at = dice.index(self.farms.len() * 2);
-        self.resources[at].enabled = dice.chance(75);
+        self.resources[at].enabled = dice.chance(88);
     }
 
     /// Sets another bound on a host, below what is there for all one knows.
     pub(super) fn bound_host(&mut self, dice: &mut Dice) {
         let at = dice.index(self.hosts.len());
-        self.hosts[at].max_sessions = dice.chance(70).then(|| dice.small(0, 8));
+        self.hosts[at].max_sessions = dice.chance(60).then(|| dice.small(0, 12));
         self.hosts[at].max_pending_logons = dice.chance(50).then(|| dice.small(1, 4));
     }
 
@@ -169,8 +185,8 @@ impl Scene {
     pub(super) fn member(&self, farm: &Farm, host: &Host) -> bool {
         let wanted = &farm.required_tags;
         let tagged = wanted.iter().filter(|(k, v)| host.tags.get(*k) == Some(*v));
-        host.farm_ids.iter().any(|id| *id == farm.id)
-            || farm.agent_ids.iter().any(|id| *id == host.id)
+        host.farm_ids.contains(&farm.id)
+            || farm.agent_ids.contains(&host.id)
             || (!wanted.is_empty() && tagged.count() == wanted.len())
     }
 
@@ -181,126 +197,5 @@ impl Scene {
         };
         let of_farm = self.hosts.iter().filter(|host| self.member(farm, host));
         of_farm.map(|host| &host.id).collect()
-    }
-}
-
-fn rules(dice: &mut Dice) -> Rules {
-    let domains = BTreeMap::from([("corp.example.com".to_owned(), "corp".to_owned())]);
-    Rules {
-        reconnect_existing: dice.chance(85),
-        single_session_per_user: dice.chance(65),
-        lease: Duration::from_secs(*dice.pick(&[120, 300, 900])),
-        default_farm: dice.chance(70).then(|| "f0".into()),
-        allow_farm_selector: true,
-        max_sessions: dice.chance(50).then(|| dice.small(3, 10)),
-        max_pending_logons: dice.small(2, 10),
-        slow_start: Duration::from_secs(*dice.pick(&[0, 30, 60, 120])),
-        max_tunnels_per_user: dice.chance(12).then(|| dice.small(1, 4)),
-        default_domain: dice.chance(30).then(|| "CORP".to_owned()),
-        require_match: dice.chance(12),
-        domains,
-        ..Rules::default()
-    }
-}
-
-fn farm(number: u64, dice: &mut Dice) -> Farm {
-    let id = format!("f{number}");
-    let overrides = FarmOverrides {
-        reconnect_existing: dice.chance(15).then(|| dice.chance(50)),
-        min_health_score: dice.chance(20).then_some(45),
-        max_sessions: dice.chance(20).then(|| dice.small(3, 8)),
-        max_pending_logons: dice.chance(20).then(|| dice.small(1, 6)),
-        slow_start: dice.chance(20).then_some(Duration::from_secs(90)),
-        default_domain: dice.chance(10).then(|| "other".to_owned()),
-        ..FarmOverrides::default()
-    };
-    Farm {
-        name: id.clone(),
-        enabled: true,
-        agent_ids: Vec::new(),
-        required_tags: BTreeMap::from([(id.clone(), "yes".to_owned())]),
-        id: id.into(),
-        overrides,
-    }
-}
-
-fn host(number: u64, dice: &mut Dice) -> Host {
-    Host {
-        address: format!("10.0.0.{number}"),
-        port: if dice.chance(80) { 3389 } else { 3390 },
-        max_sessions: dice.chance(20).then(|| dice.small(1, 6)),
-        max_pending_logons: dice.chance(20).then(|| dice.small(1, 5)),
-        ..plain_host(&format!("h{number}"))
-    }
-}
-
-/// A host with nothing said about it.
-pub(super) fn plain_host(id: &str) -> Host {
-    Host {
-        id: id.into(),
-        address: format!("{id}.example.com"),
-        port: 3389,
-        farm_ids: Vec::new(),
-        tags: BTreeMap::new(),
-        mode: Mode::Online,
-        max_sessions: None,
-        max_pending_logons: None,
-        parameters: ParameterValues::default(),
-    }
-}
-
-/// The desktop of a farm.
-pub(super) fn desk(farm: &FarmId) -> Resource {
-    Resource {
-        id: format!("desk-{farm}").into(),
-        name: format!("Desk {farm}"),
-        kind: ResourceKind::Desktop,
-        farm_id: Some(farm.clone()),
-        enabled: true,
-        guacamole_connection_id: None,
-        guacamole_connection_name: Some(format!("Desk {farm}")),
-        source: None,
-        hostnames: vec![format!("{farm}.example.com")],
-        load_balance_info: None,
-        keep_parameters: BTreeSet::new(),
-        parameters: ParameterValues::default(),
-    }
-}
-
-fn app(farm: &FarmId) -> Resource {
-    let app = RemoteApp {
-        alias: ALIAS.to_owned(),
-        dir: String::new(),
-        args: String::new(),
-    };
-    Resource {
-        id: format!("app-{farm}").into(),
-        name: format!("App {farm}"),
-        kind: ResourceKind::RemoteApp(app),
-        guacamole_connection_name: None,
-        hostnames: Vec::new(),
-        ..desk(farm)
-    }
-}
-
-fn retired() -> Resource {
-    Resource {
-        id: RETIRED.into(),
-        name: RETIRED.to_owned(),
-        enabled: false,
-        guacamole_connection_name: None,
-        hostnames: Vec::new(),
-        ..desk(&"f0".into())
-    }
-}
-
-fn astray() -> Resource {
-    Resource {
-        id: ASTRAY.into(),
-        name: ASTRAY.to_owned(),
-        farm_id: Some("nowhere".into()),
-        guacamole_connection_name: None,
-        hostnames: Vec::new(),
-        ..desk(&"f0".into())
     }
 }

@@ -33,6 +33,8 @@ pub(super) enum Event {
     Mode,
     /// A host joins or leaves a farm.
     MoveHost,
+    /// A host is taken out of the configuration, or put back.
+    SwapHost,
     /// A farm or a resource is switched off or on.
     Switch,
     /// A host gets other bounds.
@@ -65,6 +67,7 @@ impl Event {
             706..=715 => Self::Bound,
             716..=718 => Self::Kill,
             719..=720 => Self::Stop,
+            721..=724 => Self::SwapHost,
             _ => Self::Nothing,
         }
     }
@@ -108,7 +111,11 @@ pub(super) fn first_fate(dice: &mut Dice) -> (Fate, Duration) {
 
 /// What becomes of a tunnel that stands, and when.
 pub(super) fn last_fate(dice: &mut Dice) -> (Fate, Duration) {
-    let how = if dice.chance(60) { Fate::Leave } else { Fate::LogOff };
+    let how = if dice.chance(60) {
+        Fate::Leave
+    } else {
+        Fate::LogOff
+    };
     match dice.below(10) {
         0 => (how, dice.seconds(0, 5)),
         1..=7 => (how, dice.seconds(30, 300)),

@@ -3,20 +3,24 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use sessionguard::placement::{LeaseState, TunnelId};
+use sessionguard::placement::{HISTORY, LeaseState, TunnelId};
 
 use super::day::{Day, Life};
+use super::model::CLAIM;
 use super::verdict::{Rule, Violation, broken};
 
 /// One host a key and farm; the leases of open tunnels live; no lease is for
 /// ever.
-pub(super) fn after_step(day: &Day) -> Result<(), Violation> {
+pub(super) fn after_step(day: &mut Day) -> Result<(), Violation> {
     let mut hosts = BTreeMap::new();
     for (id, seat) in day.model.seats.iter().filter(|(_, seat)| seat.open) {
         let Some(key) = &seat.key else { continue };
         let first = *hosts.entry((key, &seat.farm)).or_insert(&seat.host);
         if *first != seat.host {
-            return broken(Rule::OneHost, format!("{key:?} on {first} and {}", seat.host));
+            return broken(
+                Rule::OneHost,
+                format!("{key:?} on {first} and {}", seat.host),
+            );
         }
         if seat.holds {
             lives(day, id)?;
@@ -29,23 +33,29 @@ pub(super) fn after_step(day: &Day) -> Result<(), Violation> {
 /// tunnel is.
 fn lives(day: &Day, id: &TunnelId) -> Result<(), Violation> {
     let seat = &day.model.seats[id];
-    let host = &day.broker.snapshot.hosts[&seat.host];
-    let view = host.tunnels.iter().find(|t| t.tunnel == *id).unwrap();
-    let record = view.key.as_ref().and_then(|key| day.broker.store.get(key));
+    let record = day.broker.record_of(id);
     let lease = record.and_then(|record| record.view(&seat.farm, day.now));
     let good = lease.as_ref().is_some_and(|lease| {
         let live = lease.state == LeaseState::Live || !seat.written;
         *lease.host == seat.host && live
     });
     if !good {
-        return broken(Rule::LeaseLives, format!("{id} on {}: {lease:?}", seat.host));
+        return broken(
+            Rule::LeaseLives,
+            format!("{id} on {}: {lease:?}", seat.host),
+        );
     }
     Ok(())
 }
 
-fn bounded(day: &Day) -> Result<(), Violation> {
-    let longest = day.latest + day.scene.rules.lease.max(Duration::from_secs(45));
-    for (key, record) in &day.broker.store {
+/// A lease ends when it was to end when it was written: only what was written
+/// needs a look.
+fn bounded(day: &mut Day) -> Result<(), Violation> {
+    let longest = day.latest + day.scene.rules.lease.max(CLAIM);
+    for key in day.broker.news() {
+        let Some(record) = day.broker.store.get(&key) else {
+            continue;
+        };
         if let Some(lease) = record.views(day.now).find(|lease| lease.until > longest) {
             return broken(Rule::LeaseEnds, format!("{key}: {lease:?}"));
         }
@@ -67,7 +77,7 @@ pub(super) fn at_the_end(day: &mut Day) -> Result<(), Violation> {
             return broken(Rule::LeaseEnds, format!("{key}: {lease:?}"));
         }
         let mut record = record.clone();
-        record.expire(night + sessionguard::placement::HISTORY);
+        record.expire(night + HISTORY);
         if !record.is_empty() {
             return broken(Rule::LeaseEnds, format!("{key} is remembered for ever"));
         }

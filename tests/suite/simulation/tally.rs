@@ -52,8 +52,14 @@ impl fmt::Display for Tally {
             restarts,
             outcomes,
         } = self;
-        writeln!(f, "{days} days, {steps} steps, {decisions} decisions, {reports} reports")?;
-        writeln!(f, "{stood} tunnels stood, {never_stood} did not; {troubles} troubles, {restarts} restarts among them")?;
+        writeln!(
+            f,
+            "{days} days, {steps} steps, {decisions} decisions, {reports} reports"
+        )?;
+        writeln!(
+            f,
+            "{stood} tunnels stood, {never_stood} did not; {troubles} troubles, {restarts} restarts among them"
+        )?;
         for (outcome, count) in outcomes {
             writeln!(f, "{count:>9} {outcome}")?;
         }

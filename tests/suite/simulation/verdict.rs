@@ -110,7 +110,8 @@ pub(super) fn judge(
     match &decision.outcome {
         Outcome::Placed(placement) => {
             safe(ground, drawn, placement)?;
-            as_expected(drawn, placement)?;
+            as_expected(drawn, placement)
+                .map_err(|violation| counted(drawn, decision, violation))?;
         }
         Outcome::Refused(refusal) => refused(&drawn.expect, kind(refusal))?,
         Outcome::Unmatched if drawn.expect == Expect::NotOurs => {}
@@ -119,7 +120,10 @@ pub(super) fn judge(
     let same = drawn.who == decision.user.as_ref().map(name);
     if drawn.farm.is_some() && !matches!(drawn.expect, Expect::Refused("login mismatch")) && !same {
         let (meant, taken) = (&drawn.who, &decision.user);
-        broken(Rule::Identity, format!("{ask:?} is {meant:?}, taken for {taken:?}"))?;
+        broken(
+            Rule::Identity,
+            format!("{ask:?} is {meant:?}, taken for {taken:?}"),
+        )?;
     }
     Ok(())
 }
@@ -138,7 +142,10 @@ fn safe(ground: &Ground<'_>, drawn: &Drawn<'_>, placement: &Placement) -> Result
     }
     let configured = ground.scene.host(host);
     if (&configured.address, configured.port) != (&placement.address, placement.port) {
-        return broken(Rule::Configured, format!("{}:{}", placement.address, placement.port));
+        return broken(
+            Rule::Configured,
+            format!("{}:{}", placement.address, placement.port),
+        );
     }
     match &drawn.expect {
         Expect::Beside(hosts) if hosts.contains(host) => return Ok(()),
@@ -153,13 +160,21 @@ fn safe(ground: &Ground<'_>, drawn: &Drawn<'_>, placement: &Placement) -> Result
     if newcomer && figures.view.mode == Mode::Drain {
         return broken(Rule::Drain, format!("somebody new on {host}"));
     }
-    let full = bounds.sessions.filter(|most| users >= usize::try_from(*most).unwrap());
+    let full = bounds
+        .sessions
+        .filter(|most| users >= usize::try_from(*most).unwrap());
     if let Some(most) = full.filter(|_| newcomer) {
-        return broken(Rule::MaxSessions, format!("{users} users of {most} on {host}"));
+        return broken(
+            Rule::MaxSessions,
+            format!("{users} users of {most} on {host}"),
+        );
     }
     let (pending, cap) = (figures.pending(), ground.cap(host, figures));
     if pending >= cap {
-        return broken(Rule::PendingCap, format!("{pending} of {cap} under way on {host}"));
+        return broken(
+            Rule::PendingCap,
+            format!("{pending} of {cap} under way on {host}"),
+        );
     }
     Ok(())
 }
@@ -173,6 +188,23 @@ fn belongs(ground: &Ground<'_>, drawn: &Drawn<'_>, host: &HostId) -> bool {
         homes.iter().any(|(_, home)| home.host == *host)
     };
     drawn.who.as_ref().is_some_and(session) || drawn.key.as_ref().is_some_and(lease)
+}
+
+/// Adds what either side counted on each host.
+fn counted(drawn: &Drawn<'_>, decision: &Decision, mut violation: Violation) -> Violation {
+    for candidate in &decision.candidates {
+        let ours = drawn
+            .figures
+            .get(&candidate.host)
+            .map(|figures| figures.load());
+        let (host, score) = (&candidate.host, &candidate.score);
+        let told = format!(
+            "\n  {host}: {} active, {} disconnected, {:?}; {ours:?} by the rules",
+            score.active, score.disconnected, candidate.occupancy
+        );
+        violation.what.push_str(&told);
+    }
+    violation
 }
 
 fn as_expected(drawn: &Drawn<'_>, placement: &Placement) -> Result<(), Violation> {

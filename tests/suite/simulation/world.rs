@@ -33,6 +33,8 @@ pub(super) struct Machine {
     bare: bool,
     health: u8,
     listens: bool,
+    /// Its figures stay as they are.
+    steady: bool,
     lacks_app: bool,
     cpu: Option<f64>,
     memory: Option<f64>,
@@ -166,6 +168,7 @@ impl Machine {
             bare: dice.chance(20),
             health: 100,
             listens: true,
+            steady: false,
             lacks_app: dice.chance(15),
             cpu: None,
             memory: None,
@@ -181,9 +184,9 @@ impl Machine {
 
     /// Figures move; some of them are nonsense.
     fn drift(&mut self, dice: &mut Dice) {
-        if dice.chance(20) {
-            self.health = u8::try_from(dice.between(30, 110)).unwrap();
-            self.listens = dice.chance(97);
+        if dice.chance(20) && !self.steady {
+            self.health = u8::try_from(dice.between(40, 110)).unwrap();
+            self.listens = dice.chance(98);
             self.cpu = dice.percentage();
             self.memory = dice.percentage();
         }
@@ -205,7 +208,11 @@ impl Machine {
             cpu_percent: self.cpu,
             memory_used_percent: self.memory,
             sessions: self.sessions.iter().map(shown).collect(),
-            missing_remote_apps: self.lacks_app.then(|| ALIAS.to_lowercase()).into_iter().collect(),
+            missing_remote_apps: self
+                .lacks_app
+                .then(|| ALIAS.to_lowercase())
+                .into_iter()
+                .collect(),
         }
     }
 
@@ -241,11 +248,12 @@ impl Machine {
         self.sessions.retain(|s| s.user != *user);
     }
 
-    /// A loaded machine, or a fresh one: as reports tell it from now on.
-    pub(super) fn furnish(&mut self, users: Vec<UserKey>, cpu: f64, now: Timestamp) {
+    /// A sound machine with these users at work on it.
+    pub(super) fn furnish(&mut self, users: Vec<UserKey>, now: Timestamp) {
         (self.has_agent, self.bare, self.lacks_app) = (true, false, false);
-        (self.cpu, self.memory) = (Some(cpu), Some(cpu));
-        self.health = 100;
+        (self.listens, self.steady, self.health) = (true, true, 100);
+        let load = u32::try_from(users.len()).unwrap() * 4;
+        (self.cpu, self.memory) = (Some(load.into()), Some(load.into()));
         for user in users {
             self.log_on(&user, SessionState::Active, now);
         }

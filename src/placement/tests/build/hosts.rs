@@ -14,6 +14,9 @@ pub(in super::super) fn host(id: &str) -> HostWords {
         farm_ids: Vec::new(),
         tags: BTreeMap::new(),
         mode: Mode::Online,
+        max_sessions: None,
+        max_pending_logons: None,
+        parameters: ParameterValues::default(),
     };
     HostWords {
         host,
@@ -136,6 +139,7 @@ impl HostWords {
             user,
             // The farm it is put into.
             farm: "".into(),
+            since: stood.unwrap_or(NOW),
             stood,
         });
         self

@@ -1,6 +1,6 @@
 //! Words for the life of one lease record.
 
-use super::{NOW, secs};
+use super::{NOW, secs, user};
 use crate::placement::*;
 
 /// How long a lease lingers, in seconds.
@@ -37,7 +37,18 @@ impl Life {
     }
 
     pub(in super::super) fn claim_in(self, farm: &str, tunnel: &str, host: &str) -> Self {
-        self.act(|r, now| assert!(r.claim(&farm.into(), &host.into(), &tunnel.into(), now)))
+        self.claim_as(Trust::Plain, farm, tunnel, host)
+    }
+
+    pub(in super::super) fn claim_as(
+        self,
+        trust: Trust,
+        farm: &str,
+        tunnel: &str,
+        host: &str,
+    ) -> Self {
+        let (farm, host, tunnel) = (farm.into(), host.into(), tunnel.into());
+        self.act(|r, now| assert!(r.claim(&farm, &host, &tunnel, trust, now)))
     }
 
     pub(in super::super) fn renew(self, tunnel: &str) -> Self {
@@ -45,7 +56,7 @@ impl Life {
     }
 
     pub(in super::super) fn stood(self, tunnel: &str) -> Self {
-        self.act(|r, now| assert!(r.stood(&tunnel.into(), secs(LEASE), now)))
+        self.act(|r, now| assert!(r.stood(&tunnel.into(), &ann(), secs(LEASE), now)))
     }
 
     pub(in super::super) fn end(self, tunnel: &str) -> Self {
@@ -78,10 +89,18 @@ impl Life {
     #[track_caller]
     pub(in super::super) fn gone(self) -> Self {
         assert_eq!(self.view_in("office"), None);
-        let after = self.clone().act(LeaseRecord::expire);
+        let expired = self.clone().act(LeaseRecord::expire);
+        assert_eq!(expired.record.views(expired.now()).count(), 0);
+        // Where the user was last is no lease, and goes in its own time.
+        let after = expired.wait(HISTORY.as_secs()).act(LeaseRecord::expire);
         assert!(after.record.is_empty(), "{:?}", after.record);
         self
     }
+}
+
+/// Whose record it is.
+fn ann() -> UserKey {
+    user("ann")
 }
 
 pub(in super::super) fn life() -> Life {

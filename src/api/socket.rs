@@ -1,0 +1,232 @@
+//! The local admin socket: a Unix socket that only root and the user the broker
+//! runs as may use.
+//!
+//! The file's mode keeps others out, and every caller's credentials are asked
+//! of the system besides: a mode can be changed by a hasty hand. Whoever is
+//! turned away is told so.
+
+use std::convert::Infallible;
+use std::fs;
+use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::{UnixListener as Bound, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::UnixListener;
+use tokio::sync::Semaphore;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, warn};
+
+use super::{Api, Caller};
+
+/// Callers served at a time; more wait.
+const CALLERS: usize = 32;
+/// For a request's head to arrive.
+const HEAD: Duration = Duration::from_secs(10);
+/// The longest a caller may stay.
+const STAY: Duration = Duration::from_secs(120);
+/// After a failed accept.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// The socket, bound and not served yet. Its file is removed when it is dropped.
+#[derive(Debug)]
+pub struct AdminSocket {
+    listener: Option<Bound>,
+    path: PathBuf,
+    /// Who owns the file: the user we run as.
+    owner: u32,
+    /// The file that is ours, so that a successor's is left alone.
+    inode: u64,
+}
+
+/// A socket that is being served, until this is dropped.
+#[derive(Debug)]
+pub struct Serving {
+    stop: CancellationToken,
+    // INVARIANT: `Some` until dropped.
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Why there is no socket.
+#[derive(Debug, thiserror::Error)]
+pub enum SocketError {
+    /// Another broker is listening there.
+    #[error(
+        "the admin socket {} is another running broker's: give each its own with socket in [api]",
+        path.display()
+    )]
+    InUse {
+        /// Its path.
+        path: PathBuf,
+    },
+    /// Something else is there.
+    #[error(
+        "the admin socket {} cannot be made: something that is no socket is there",
+        path.display()
+    )]
+    NoSocket {
+        /// Its path.
+        path: PathBuf,
+    },
+    /// The system refuses.
+    #[error(
+        "the admin socket {} cannot be made: {error}; set socket in [api] to another path or to \"off\"",
+        path.display()
+    )]
+    System {
+        /// Its path.
+        path: PathBuf,
+        /// What it says.
+        error: io::Error,
+    },
+}
+
+impl AdminSocket {
+    /// Binds the socket. What a process that died left there is replaced; what
+    /// a living one listens on is not.
+    ///
+    /// # Errors
+    /// It is in use, or cannot be made there.
+    pub fn bind(path: &Path) -> Result<Self, SocketError> {
+        let path = path.to_owned();
+        match make(&path) {
+            Ok((listener, owner, inode)) => Ok(Self {
+                listener: Some(listener),
+                path,
+                owner,
+                inode,
+            }),
+            Err(error) => Err(match error.kind() {
+                io::ErrorKind::AddrInUse => SocketError::InUse { path },
+                io::ErrorKind::AlreadyExists => SocketError::NoSocket { path },
+                _ => SocketError::System { path, error },
+            }),
+        }
+    }
+
+    /// Serves callers on a thread of its own.
+    ///
+    /// # Errors
+    /// The thread cannot be started.
+    pub fn serve(self, api: Api) -> io::Result<Serving> {
+        let stop = CancellationToken::new();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let stopped = stop.clone();
+        let thread = thread::Builder::new().name("api".to_owned());
+        let thread = thread.spawn(move || {
+            let served = self.run(Arc::new(api));
+            runtime.block_on(stopped.run_until_cancelled(served));
+            // Who is being answered at this moment is hung up on.
+        })?;
+        Ok(Serving {
+            stop,
+            thread: Some(thread),
+        })
+    }
+
+    async fn run(mut self, api: Arc<Api>) {
+        let listener = self.listener.take().map(UnixListener::from_std);
+        let listener = match listener {
+            Some(Ok(listener)) => listener,
+            Some(Err(error)) => {
+                warn!(%error, "The admin socket cannot be served");
+                return;
+            }
+            None => return,
+        };
+        debug!(path = %self.path.display(), "Admin socket ready");
+        let places = Arc::new(Semaphore::new(CALLERS));
+        loop {
+            let Ok(place) = Arc::clone(&places).acquire_owned().await else {
+                return;
+            };
+            let stream = match listener.accept().await {
+                Ok((stream, _)) => stream,
+                Err(error) => {
+                    warn!(%error, "The admin socket cannot accept");
+                    sleep(PAUSE).await;
+                    continue;
+                }
+            };
+            let uid = stream.peer_cred().map(|credentials| credentials.uid());
+            let caller = match uid {
+                Ok(uid) if uid == 0 || uid == self.owner => Caller::Admin,
+                _ => {
+                    warn!(
+                        uid = uid.ok(),
+                        "A stranger was turned away from the admin socket"
+                    );
+                    Caller::Stranger
+                }
+            };
+            let api = Arc::clone(&api);
+            tokio::spawn(async move {
+                let service = service_fn(|request| {
+                    let api = Arc::clone(&api);
+                    async move { Ok::<_, Infallible>(api.answer(caller, request).await) }
+                });
+                let mut http = http1::Builder::new();
+                http.timer(TokioTimer::new()).header_read_timeout(HEAD);
+                let served = http.serve_connection(TokioIo::new(stream), service);
+                // A caller that breaks off harms nobody but itself.
+                let _ = timeout(STAY, served).await;
+                drop(place);
+            });
+        }
+    }
+}
+
+/// The listener, the file's owner and its inode. `AddrInUse`: a living process
+/// listens there; `AlreadyExists`: something that is no socket is there.
+fn make(path: &Path) -> io::Result<(Bound, u32, u64)> {
+    match fs::symlink_metadata(path) {
+        Ok(there) if !there.file_type().is_socket() => {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        Ok(_) => match UnixStream::connect(path) {
+            Ok(_) => return Err(io::ErrorKind::AddrInUse.into()),
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                fs::remove_file(path)?;
+            }
+            Err(error) => return Err(error),
+        },
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+    }
+    let listener = Bound::bind(path)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
+    listener.set_nonblocking(true)?;
+    let made = fs::symlink_metadata(path)?;
+    Ok((listener, made.uid(), made.ino()))
+}
+
+impl Drop for AdminSocket {
+    fn drop(&mut self) {
+        let there = fs::symlink_metadata(&self.path);
+        if there.is_ok_and(|there| there.ino() == self.inode) {
+            // One that stays is replaced at the next start.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Waits until the socket is gone, so that whoever comes next finds its place
+/// free.
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.stop.cancel();
+        if let Some(thread) = self.thread.take() {
+            // One that panicked has let go of the socket as well.
+            let _ = thread.join();
+        }
+    }
+}

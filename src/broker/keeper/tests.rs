@@ -1,0 +1,191 @@
+//! What the keeper knows of a tunnel, and what it writes of it.
+
+use super::super::tests::House;
+use super::*;
+use crate::placement::LeaseState;
+
+const SECOND: Duration = Duration::from_secs(1);
+const LEASE: Duration = Duration::from_secs(900);
+
+fn in_doubt() -> State {
+    State {
+        doubtful: true,
+        ..State::default()
+    }
+}
+
+fn after(seconds: u32, state: State, news: &[(News, u32)]) -> bool {
+    let start = Instant::now();
+    let mut state = state;
+    for (news, at) in news {
+        state.hear(*news, start + *at * SECOND);
+    }
+    state.is_confirmed(start + seconds * SECOND)
+}
+
+#[test]
+fn a_logon_in_doubt_is_believed_once_it_has_stood_for_sixty_seconds() {
+    use News::{Claimed, Ended, Stood};
+    for (what, seconds, news, believed) in [
+        ("never stood", 600, &[(Claimed, 0)][..], false),
+        ("stood just now", 5, &[(Claimed, 0), (Stood, 5)], false),
+        ("almost", 64, &[(Stood, 5)], false),
+        ("long enough", 65, &[(Stood, 5)], true),
+        ("ended before", 600, &[(Stood, 5), (Ended, 64)], false),
+        ("ended at once after", 600, &[(Stood, 5), (Ended, 65)], true),
+        ("ended without having stood", 600, &[(Ended, 5)], false),
+    ] {
+        assert_eq!(after(seconds, in_doubt(), news), believed, "{what}");
+    }
+}
+
+#[test]
+fn what_is_not_in_doubt_needs_no_belief() {
+    assert!(!after(600, State::default(), &[(News::Stood, 0)]));
+    assert_eq!(State::default().confirmed_at(), None);
+}
+
+#[test]
+fn news_adds_up() {
+    let start = Instant::now();
+    let mut state = State::default();
+    for news in [News::Claimed, News::Stood, News::Ended] {
+        state.hear(news, start);
+    }
+    let expected = State {
+        stood: Some(start),
+        ended: Some(start),
+        doubtful: false,
+    };
+    assert_eq!(state, expected);
+}
+
+fn claim(host: &str, trust: Trust) -> Claim {
+    let user = UserKey::new("ann", "").unwrap();
+    Claim {
+        key: LeaseKey::of_user(&user),
+        farm: "office".into(),
+        host: host.into(),
+        tunnel: "t1".into(),
+        user,
+        trust,
+    }
+}
+
+fn kept(claim: Claim, news: &[(News, u32)], start: Instant) -> Kept {
+    let mut state = State {
+        doubtful: claim.trust == Trust::Doubtful,
+        ..State::default()
+    };
+    for (news, at) in news {
+        state.hear(*news, start + *at * SECOND);
+    }
+    Kept {
+        claim,
+        state,
+        due: start,
+    }
+}
+
+/// Claims it and writes what is known of it so many seconds later.
+async fn told(house: &House, claim: Claim, news: &[(News, u32)], seconds: u32) {
+    let leases = &house.broker.leases;
+    let now = leases.clock.now();
+    let write = |record: &mut crate::placement::LeaseRecord| {
+        let Claim {
+            farm,
+            host,
+            tunnel,
+            trust,
+            ..
+        } = &claim;
+        assert!(record.claim(farm, host, tunnel, *trust, now));
+    };
+    leases.update(&claim.key, write).await.unwrap();
+    let start = Instant::now();
+    let kept = kept(claim.clone(), news, start);
+    leases
+        .tell(&kept, LEASE, start + seconds * SECOND)
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn before_it_is_believed_a_session_in_doubt_leaves_nothing() {
+    let house = House::new(&["a"]).await;
+    let news = [(News::Stood, 0), (News::Ended, 59)];
+    told(&house, claim("a", Trust::Doubtful), &news, 600).await;
+    assert!(house.record("ann").await.is_empty());
+}
+
+#[tokio::test]
+async fn once_it_is_believed_it_leaves_a_lease() {
+    let house = House::new(&["a"]).await;
+    let news = [(News::Stood, 0), (News::Ended, 61)];
+    told(&house, claim("a", Trust::Doubtful), &news, 61).await;
+    house
+        .lease_becomes("ann", Some(("a", LeaseState::Lingering)))
+        .await;
+    let user = UserKey::new("ann", "");
+    assert_eq!(house.record("ann").await.user(), user.as_ref());
+}
+
+#[tokio::test]
+async fn once_it_is_believed_it_moves_the_lease_it_could_not_have() {
+    let house = House::new(&["a", "b"]).await;
+    let before = Claim {
+        tunnel: "before".into(),
+        ..claim("a", Trust::Plain)
+    };
+    let left = [(News::Stood, 0), (News::Ended, 1)];
+    told(&house, before, &left, 1).await;
+    house
+        .lease_becomes("ann", Some(("a", LeaseState::Lingering)))
+        .await;
+    told(&house, claim("b", Trust::Doubtful), &[(News::Stood, 0)], 59).await;
+    house
+        .lease_becomes("ann", Some(("a", LeaseState::Lingering)))
+        .await;
+    told(&house, claim("b", Trust::Doubtful), &[(News::Stood, 0)], 60).await;
+    house
+        .lease_becomes("ann", Some(("b", LeaseState::Live)))
+        .await;
+}
+
+#[tokio::test]
+async fn even_believed_it_takes_no_lease_that_another_tunnel_holds() {
+    let house = House::new(&["a", "b"]).await;
+    let leases = &house.broker.leases;
+    told(&house, claim("b", Trust::Doubtful), &[(News::Ended, 0)], 1).await;
+    let own = Claim {
+        tunnel: "own".into(),
+        ..claim("a", Trust::Plain)
+    };
+    told(&house, own, &[(News::Stood, 0)], 1).await;
+    let start = Instant::now();
+    let doubted = kept(claim("b", Trust::Doubtful), &[(News::Stood, 0)], start);
+    leases
+        .tell(&doubted, LEASE, start + 60 * SECOND)
+        .await
+        .unwrap();
+    house
+        .lease_becomes("ann", Some(("a", LeaseState::Live)))
+        .await;
+}
+
+#[tokio::test]
+async fn what_is_written_before_the_moment_is_confirmed_after_it() {
+    // Written a hair before the sixty seconds were over: the next writing tells.
+    let house = House::new(&["a"]).await;
+    let (mut keeper, _tell) = Keeper::new(std::sync::Arc::clone(&house.broker.leases));
+    let start = Instant::now();
+    let doubted = kept(claim("a", Trust::Doubtful), &[(News::Stood, 0)], start);
+    let (tunnel, state) = (doubted.claim.tunnel.clone(), doubted.state);
+    keeper.tunnels.insert(tunnel.clone(), doubted);
+    keeper.written(&tunnel, state, LEASE, start + 59 * SECOND);
+    let kept = &keeper.tunnels[&tunnel];
+    assert!(kept.state.doubtful);
+    assert_eq!(kept.due, start + 60 * SECOND);
+    keeper.written(&tunnel, state, LEASE, start + 60 * SECOND);
+    assert!(!keeper.tunnels[&tunnel].state.doubtful);
+}

@@ -1,0 +1,125 @@
+//! `sessionguard explain`: why somebody would go, or went, to a host, and why
+//! to no other.
+
+use std::process::ExitCode;
+
+use serde_json::{Value, json};
+
+use super::ask::{Output, Where};
+use super::decision::Told;
+use super::table::Paint;
+use super::{FAILED, REFUSED, USAGE, complain, say};
+
+#[derive(Debug, clap::Args)]
+#[command(group = clap::ArgGroup::new("what").multiple(true).required(true)
+    .args(["resource", "connection_id", "connection_name", "hostname", "decision"]))]
+pub(super) struct Arguments {
+    /// The RDP user, as the connection has it; "" where Guacamole would ask
+    #[arg(
+        long,
+        required_unless_present = "decision",
+        conflicts_with = "decision"
+    )]
+    user: Option<String>,
+    /// The RDP domain, as the connection has it
+    #[arg(long, conflicts_with = "decision")]
+    domain: Option<String>,
+    /// The Guacamole login
+    #[arg(long, conflicts_with = "decision")]
+    login: Option<String>,
+    /// A resource's id
+    #[arg(long, value_name = "ID", conflicts_with = "decision")]
+    resource: Option<String>,
+    /// The Guacamole connection's id
+    #[arg(long, value_name = "ID", conflicts_with = "decision")]
+    connection_id: Option<String>,
+    /// The Guacamole connection's name
+    #[arg(long, value_name = "NAME", conflicts_with = "decision")]
+    connection_name: Option<String>,
+    /// The connection's hostname, which may be a selector
+    #[arg(long, value_name = "TEXT", conflicts_with = "decision")]
+    hostname: Option<String>,
+    /// The connection's remote-app
+    #[arg(long, value_name = "ALIAS", conflicts_with = "decision")]
+    remote_app: Option<String>,
+    /// The source of the listener it comes in by
+    #[arg(long, conflicts_with = "decision")]
+    source: Option<String>,
+    /// A past decision, by the id in the log or in the message on the page
+    #[arg(long, value_name = "ID")]
+    decision: Option<String>,
+    /// How the answer is written
+    #[arg(short, long, value_enum, default_value = "table")]
+    output: Output,
+    #[command(flatten)]
+    broker: Where,
+}
+
+pub(super) fn run(arguments: &Arguments) -> ExitCode {
+    let answered = match &arguments.decision {
+        Some(id) => {
+            // Nothing that could lead to another path.
+            let id = id.trim();
+            if !id.chars().all(|c| c.is_ascii_hexdigit() || c == '-') {
+                complain(format_args!("a decision's id is a UUID"));
+                return ExitCode::from(USAGE);
+            }
+            let path = format!("/api/v1/decisions/{id}");
+            arguments.broker.get(&path)
+        }
+        None => {
+            let question = arguments.question();
+            arguments.broker.post("/api/v1/explain", Some(&question))
+        }
+    };
+    let answer = match answered {
+        Ok(answer) => answer,
+        Err(code) => return code,
+    };
+    let refused = matches!(
+        answer.get("outcome").and_then(Value::as_str),
+        Some("refused" | "failed")
+    );
+    let text = match arguments.output {
+        Output::Json => format!("{answer:#}"),
+        Output::Table => match serde_json::from_value::<Told>(answer) {
+            Ok(told) => told.show(Paint::stdout()),
+            Err(error) => {
+                complain(format_args!(
+                    "the broker is of another release and says it differently ({error}): try -o json"
+                ));
+                return ExitCode::from(FAILED);
+            }
+        },
+    };
+    let said = say(format_args!("{}", text.trim_end()));
+    if refused {
+        ExitCode::from(REFUSED)
+    } else {
+        said
+    }
+}
+
+impl Arguments {
+    fn question(&self) -> Value {
+        let mut question = json!({ "username": self.user.as_deref().unwrap_or_default() });
+        let parts = [
+            ("domain", &self.domain),
+            ("name", &self.login),
+            ("resource_id", &self.resource),
+            ("connection_id", &self.connection_id),
+            ("connection_name", &self.connection_name),
+            ("hostname", &self.hostname),
+            ("remote_app", &self.remote_app),
+            ("source", &self.source),
+        ];
+        if let Some(object) = question.as_object_mut() {
+            for (name, value) in parts {
+                if let Some(value) = value {
+                    object.insert(name.to_owned(), json!(value));
+                }
+            }
+        }
+        question
+    }
+}

@@ -1,0 +1,52 @@
+//! `sessionguard reload`: the running broker reads its configuration now.
+
+use std::process::ExitCode;
+
+use serde_json::Value;
+
+use super::ask::{Output, Where};
+use super::{FAILED, complain, say};
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Arguments {
+    /// How the answer is written
+    #[arg(short, long, value_enum, default_value = "table")]
+    output: Output,
+    #[command(flatten)]
+    broker: Where,
+}
+
+pub(super) fn run(arguments: &Arguments) -> ExitCode {
+    let answer = match arguments.broker.post("/api/v1/reload", None) {
+        Ok(answer) => answer,
+        Err(code) => return code,
+    };
+    let result = answer
+        .get("result")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
+    let refused = result == "refused";
+    let generation = answer.get("generation").unwrap_or(&Value::Null);
+    let said = match (arguments.output, result) {
+        (Output::Json, _) => say(format_args!("{answer:#}")),
+        (Output::Table, "applied") => say(format_args!("configuration {generation} is in force")),
+        (Output::Table, "unchanged") => say(format_args!(
+            "nothing has changed: configuration {generation} is in force"
+        )),
+        (Output::Table, _) => {
+            let findings = answer.get("findings").and_then(Value::as_array);
+            for finding in findings.into_iter().flatten() {
+                complain(format_args!("{}", finding.as_str().unwrap_or_default()));
+            }
+            complain(format_args!(
+                "refused: configuration {generation} stays in force"
+            ));
+            ExitCode::from(FAILED)
+        }
+    };
+    if refused {
+        ExitCode::from(FAILED)
+    } else {
+        said
+    }
+}

@@ -1,0 +1,97 @@
+//! Takes a new configuration over into the live picture, in one step.
+//!
+//! What is known of a host stays known for as long as it is the same host at
+//! the same place; what the files say of it counts from the next decision on. A
+//! host that is taken out keeps its tunnels, and what is counted of them, until
+//! the last one has ended.
+
+use std::sync::Arc;
+
+use super::{Fleet, State};
+use crate::placement::{Directory, Host, HostId, HostView, Probe, Snapshot};
+
+impl Fleet {
+    /// Makes this the configuration in force; returns its number. A decision
+    /// sees either all of it or nothing of it.
+    pub fn apply(&self, directory: Arc<Directory>) -> u64 {
+        self.change(|state| state.apply(directory))
+    }
+}
+
+impl State {
+    fn apply(&mut self, directory: Arc<Directory>) -> u64 {
+        let before = std::mem::replace(&mut self.snapshot.directory, directory);
+        let mut known = std::mem::take(&mut self.snapshot.hosts);
+        for host in self.snapshot.directory.hosts() {
+            let view = match known.remove(&host.id) {
+                Some(view) => carried_over(view, before.host(&host.id), host),
+                None => fresh(host),
+            };
+            self.snapshot.hosts.insert(host.id.clone(), view);
+        }
+        // The rest is configured no more.
+        self.snapshot.hosts.append(&mut known);
+        self.forget_all_gone();
+        self.snapshot.configuration += 1;
+        self.snapshot.configuration
+    }
+
+    /// Forgets a host that is neither configured nor in use.
+    pub(super) fn forget_if_gone(&mut self, id: &HostId) {
+        let view = self.snapshot.hosts.get(id);
+        if view.is_some_and(|view| is_idle(view)) && self.snapshot.directory.host(id).is_none() {
+            self.snapshot.hosts.remove(id);
+        }
+    }
+
+    pub(super) fn forget_all_gone(&mut self) {
+        let directory = &self.snapshot.directory;
+        self.snapshot
+            .hosts
+            .retain(|id, view| directory.host(id).is_some() || !is_idle(view));
+    }
+}
+
+/// A host that nothing is known of yet.
+pub(super) fn fresh(host: &Host) -> Arc<HostView> {
+    Arc::new(HostView {
+        mode: host.mode,
+        ..HostView::default()
+    })
+}
+
+/// What is known of a host, under its new configuration. `before` is the old
+/// one; `None` for a host that was taken out and is put back while it is still
+/// in use: nobody has probed it meanwhile.
+fn carried_over(mut view: Arc<HostView>, before: Option<&Host>, now: &Host) -> Arc<HostView> {
+    // A mode that was set since then by an administrator is not undone by an
+    // edit of something else.
+    if before.is_none_or(|before| before.mode != now.mode) {
+        Arc::make_mut(&mut view).mode = now.mode;
+    }
+    if before.is_none_or(|before| !same_place(before, now)) {
+        Arc::make_mut(&mut view).probe = Probe::Unknown;
+    }
+    view
+}
+
+/// Whether both are reached at one address.
+pub(super) fn same_place(one: &Host, other: &Host) -> bool {
+    (&one.address, one.port) == (&other.address, other.port)
+}
+
+/// Whether every configured host has been probed.
+pub(super) fn is_probed(snapshot: &Snapshot) -> bool {
+    let mut views = snapshot
+        .directory
+        .hosts()
+        .filter_map(|host| snapshot.hosts.get(&host.id));
+    views.all(|view| view.probe != Probe::Unknown)
+}
+
+fn is_idle(view: &HostView) -> bool {
+    view.tunnels.is_empty() && view.lingering.is_empty()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,206 @@
+//! A tunnel that may be somebody else's uses the lease and leaves it as it was.
+
+use super::build::*;
+use crate::placement::LeaseState::*;
+use crate::placement::*;
+
+impl Life {
+    fn doubt(self, tunnel: &str, host: &str) -> Self {
+        self.claim_as(Trust::Doubtful, "office", tunnel, host)
+    }
+
+    fn confirm(self, tunnel: &str) -> Self {
+        self.act(|record, _| record.confirm(&tunnel.into()))
+    }
+
+    /// Forgets nothing and holds nothing: what a doubtful tunnel without a
+    /// lease leaves behind.
+    #[track_caller]
+    fn untouched(self) -> Self {
+        assert_eq!(self.record, LeaseRecord::default());
+        self
+    }
+}
+
+#[test]
+fn where_there_is_no_lease_its_own_claim_ends_with_it() {
+    life()
+        .doubt("t", "a")
+        .is("a", Claimed, 45)
+        .stood("t")
+        .is("a", Live, 900)
+        .end("t")
+        .untouched();
+    life().doubt("t", "a").end("t").untouched();
+    life().doubt("t", "a").stood("t").orphan().untouched();
+}
+
+#[test]
+fn it_does_not_extend_a_lease_it_uses() {
+    for stood in [false, true] {
+        let mut life = life().left("a").wait(100).doubt("t", "a");
+        if stood {
+            life = life.stood("t");
+        }
+        life.wait(20)
+            .end("t")
+            .is("a", Lingering, 780)
+            .wait(780)
+            .gone();
+    }
+}
+
+#[test]
+fn it_does_not_release_a_lease_it_uses() {
+    life()
+        .left("a")
+        .doubt("t", "a")
+        .end("t")
+        .is("a", Lingering, 900);
+    life()
+        .left("a")
+        .doubt("t", "a")
+        .orphan()
+        .is("a", Lingering, 900);
+    life()
+        .left("a")
+        .doubt("t", "a")
+        .stood("t")
+        .orphan()
+        .is("a", Lingering, 900);
+}
+
+#[test]
+fn it_does_not_move_a_lease_to_another_host() {
+    life()
+        .left("a")
+        .doubt("t", "b")
+        .is("a", Lingering, 900)
+        .act(|record, now| assert!(!record.stood(&"t".into(), &user("ann"), secs(LEASE), now)))
+        .is("a", Lingering, 900)
+        .end("t")
+        .is("a", Lingering, 900);
+}
+
+#[test]
+fn it_does_not_hold_beyond_its_own_end_what_ran_out_meanwhile() {
+    life()
+        .left("a")
+        .doubt("t", "a")
+        .stood("t")
+        .wait(600)
+        .stood("t")
+        .wait(600)
+        .is("a", Live, 300)
+        .end("t")
+        .gone();
+}
+
+#[test]
+fn it_is_not_given_a_second_host_beside_an_open_tunnel() {
+    let known = life().claim("t", "a").stood("t");
+    let mut record = known.record.clone();
+    let claim = record.claim(
+        &"office".into(),
+        &"b".into(),
+        &"u".into(),
+        Trust::Doubtful,
+        NOW,
+    );
+    assert!(!claim);
+    assert_eq!(record, known.record);
+}
+
+#[test]
+fn it_does_not_make_good_a_move_that_never_stood() {
+    // The believed one was on its way from `a` to `b` and failed.
+    life()
+        .left("a")
+        .claim("t", "b")
+        .doubt("u", "b")
+        .stood("u")
+        .end("t")
+        .end("u")
+        .is("a", Lingering, 900);
+}
+
+#[test]
+fn it_leaves_no_history_and_no_name() {
+    let life = life().doubt("t", "a").stood("t");
+    assert_eq!(life.record.last(&"office".into(), life.now()), None);
+    assert_eq!(life.record.user(), None);
+}
+
+#[test]
+fn once_believed_it_is_a_tunnel_like_any_other() {
+    let believed = life()
+        .left("a")
+        .wait(100)
+        .doubt("t", "a")
+        .stood("t")
+        .wait(60)
+        .confirm("t");
+    let believed = believed.stood("t").is("a", Live, 900);
+    let past = believed
+        .record
+        .last(&"office".into(), believed.now())
+        .unwrap();
+    assert_eq!(past.at, believed.now());
+    assert_eq!(believed.record.user(), Some(&user("ann")));
+    believed.end("t").is("a", Lingering, 900);
+    life()
+        .doubt("t", "a")
+        .stood("t")
+        .confirm("t")
+        .stood("t")
+        .end("t")
+        .is("a", Lingering, 900);
+}
+
+#[test]
+fn to_believe_one_is_to_believe_no_other() {
+    life()
+        .doubt("t", "a")
+        .doubt("u", "a")
+        .stood("t")
+        .stood("u")
+        .confirm("t")
+        .end("t")
+        .is("a", Live, 900)
+        .end("u")
+        .is("a", Lingering, 900);
+    life()
+        .doubt("t", "a")
+        .doubt("u", "a")
+        .stood("u")
+        .confirm("t")
+        .end("u")
+        .end("t")
+        .gone();
+}
+
+#[test]
+fn a_believed_tunnel_beside_it_makes_the_lease_its_own() {
+    life()
+        .doubt("t", "a")
+        .claim("u", "a")
+        .stood("u")
+        .end("t")
+        .is("a", Live, 900)
+        .end("u")
+        .is("a", Lingering, 900);
+}
+
+#[test]
+fn doubt_survives_the_store() {
+    let life = life().doubt("t", "a").stood("t");
+    let text = serde_json::to_string(&life.record).unwrap();
+    assert!(text.contains("doubtful"));
+    assert_eq!(
+        serde_json::from_str::<LeaseRecord>(&text).unwrap(),
+        life.record
+    );
+    // And costs nothing where there is none.
+    let plain = serde_json::to_string(&super::build::life().claim("t", "a").record).unwrap();
+    assert!(!plain.contains("doubtful"));
+}
