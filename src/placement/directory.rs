@@ -113,7 +113,7 @@ pub struct RemoteApp {
 }
 
 /// Score weights. Health and load enter the score as
-/// `health * health_weight - active * ... `; see [`super::score`].
+/// `health * health_weight - active * ... `; see `score`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Weights {
     /// Per health point.

@@ -1,7 +1,7 @@
 //! The data path: one Guacamole connection from accept to close.
 //!
 //! Accept, handshake, resolve, place, rewrite, relay; a file a step, the story
-//! in [`Gateway::serve`]. Nothing of a handshake is ever copied through: what
+//! in `Gateway::serve`. Nothing of a handshake is ever copied through: what
 //! guacd reads was parsed here and encoded anew. Parameter values are never
 //! logged, at any level.
 
