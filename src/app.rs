@@ -83,7 +83,7 @@ impl App {
             broker,
             config.guacd.clone(),
             config.timeouts.placement,
-            shutdown.end.clone(),
+            &shutdown,
         );
         let prober = Prober {
             fleet,

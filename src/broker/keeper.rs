@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval};
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use super::Leases;
 use crate::placement::{LeaseKey, RENEWAL, TunnelId};
@@ -149,9 +149,28 @@ impl Keeper {
                     }
                     notes.drain(..).for_each(|note| self.hear(note));
                 }
-                _ = tick.tick() => self.leases.fleet.expire_leases(self.leases.clock.now()),
+                _ = tick.tick() => self.sweep().await,
             }
             self.write_due().await;
+        }
+        // Nobody is left to tell anything new; what is known must still be
+        // written, however long the store takes. Who waits for us decides
+        // when to give up.
+        while !self.tunnels.is_empty() {
+            tick.tick().await;
+            self.write_due().await;
+        }
+    }
+
+    /// Leases that have run out leave the store as well as the picture.
+    async fn sweep(&mut self) {
+        let now = self.leases.clock.now();
+        for key in self.leases.fleet.expire_leases(now) {
+            let swept = self.leases.update(&key, |record| record.expire(now)).await;
+            if let Err(error) = swept {
+                // It goes with the user's return, or at the next start.
+                debug!(%error, "A lease that ran out was not removed");
+            }
         }
     }
 

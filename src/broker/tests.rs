@@ -313,3 +313,32 @@ async fn a_fleet_that_is_not_probed_in_time_times_out() {
     let placed = broker.place(&request("ann"), &"t1".into(), deadline).await;
     assert_eq!(placed.unwrap_err(), PlaceError::TimedOut);
 }
+
+#[tokio::test]
+async fn a_lease_that_ran_out_leaves_the_store() {
+    let house = House::new(&["a"]).await;
+    let (_, hold) = house.place("ann", "t1").await;
+    hold.stood();
+    drop(hold);
+    house
+        .lease_becomes("ann", Some(("a", LeaseState::Lingering)))
+        .await;
+    // The keeper looks once a second; the moment is far ahead for it.
+    let far = house.broker.clock.now() + Duration::from_secs(901);
+    // The picture follows the store a moment later.
+    let swept = loop {
+        let swept = house.fleet.expire_leases(far);
+        if !swept.is_empty() {
+            break swept;
+        }
+        tokio::task::yield_now().await;
+    };
+    for key in swept {
+        let expired = house
+            .broker
+            .leases
+            .update(&key, |record| record.expire(far));
+        expired.await.unwrap();
+    }
+    assert_eq!(house.store.all().await.unwrap(), []);
+}

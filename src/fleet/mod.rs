@@ -136,28 +136,37 @@ impl Fleet {
         });
     }
 
-    /// Forgets lingering leases that have run out.
-    pub fn expire_leases(&self, now: Timestamp) {
-        let stale = |view: &HostView| view.lingering.values().any(|&until| until <= now);
-        if !self.snapshot().hosts.values().any(|view| stale(view)) {
-            return;
+    /// Forgets lingering leases that have run out, and says whose they were.
+    pub fn expire_leases(&self, now: Timestamp) -> Vec<LeaseKey> {
+        let snapshot = self.snapshot();
+        let views = snapshot.hosts.values();
+        let lingering = views.flat_map(|view| &view.lingering);
+        let over = lingering.filter(|(_, until)| **until <= now);
+        let mut keys: Vec<_> = over.map(|(key, _)| key.clone()).collect();
+        keys.sort();
+        keys.dedup();
+        if keys.is_empty() {
+            return keys;
         }
         self.change(|state| {
-            for view in state.snapshot.hosts.values_mut().filter(|view| stale(view)) {
-                Arc::make_mut(view)
-                    .lingering
-                    .retain(|_, until| *until > now);
-            }
-            let hosts = &state.snapshot.hosts;
-            state.lingering.retain(|key, on| {
-                on.retain(|host| {
-                    hosts
-                        .get(host)
-                        .is_some_and(|view| view.lingering.contains_key(key))
+            for key in &keys {
+                let hosts = state.lingering.remove(key).unwrap_or_default();
+                let (over, left): (Vec<_>, Vec<_>) = hosts.into_iter().partition(|host| {
+                    let view = state.snapshot.hosts.get(host);
+                    let until = view.and_then(|view| view.lingering.get(key));
+                    until.is_none_or(|until| *until <= now)
                 });
-                !on.is_empty()
-            });
+                for host in over {
+                    state.host(&host, |view| {
+                        view.lingering.remove(key);
+                    });
+                }
+                if !left.is_empty() {
+                    state.lingering.insert(key.clone(), left);
+                }
+            }
         });
+        keys
     }
 
     /// Takes over what a probe found. Returns how long the host had been in the

@@ -33,7 +33,7 @@ pub use lease::{
     CLAIM, Holder, Lease, LeaseKey, LeaseRecord, LeaseState, LeaseView, Lingering, RENEWAL,
 };
 pub use resource::Carriers;
-pub use score::{Figure, Score};
+pub use score::{Figure, Score, tie_hash};
 pub use selector::{Selector, SelectorError};
 pub use snapshot::{
     HostView, Load, Probe, Reach, Report, Session, SessionState, Snapshot, TunnelView, UNSEEN,

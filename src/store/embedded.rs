@@ -5,9 +5,12 @@
 //! costs one sync to disk and not one each. The file belongs to one process; a
 //! second one is told so.
 
+use std::os::unix::fs::OpenOptionsExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::thread;
 
+use redb::backends::FileBackend;
 use redb::{Database, ReadableTable, TableDefinition, WriteTransaction};
 use tokio::sync::{mpsc, oneshot};
 
@@ -63,26 +66,24 @@ impl Embedded {
     /// # Errors
     /// The file is in use, cannot be opened, or is of a newer schema.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
-        let open = |reason: String| StoreError::Open {
-            path: path.to_owned(),
-            reason,
-        };
         if let Some(folder) = path.parent() {
-            std::fs::create_dir_all(folder).map_err(|e| open(e.to_string()))?;
+            std::fs::create_dir_all(folder).map_err(|e| cannot_open(path, e))?;
         }
-        let database = Database::create(path).map_err(|error| match error {
-            redb::DatabaseError::DatabaseAlreadyOpen => StoreError::InUse {
-                path: path.to_owned(),
-            },
-            other => open(other.to_string()),
-        })?;
-        check_schema(&database, path)?;
+        let path = path.to_owned();
+        Self::with(move || guarded(&path, || open_file(&path)))
+    }
+
+    /// A store on whatever `open` opens; it is asked again after a failure.
+    fn with(
+        open: impl Fn() -> Result<Database, StoreError> + Send + 'static,
+    ) -> Result<Self, StoreError> {
+        let database = open()?;
         let (calls, queue) = mpsc::channel(QUEUE);
         let worker = thread::Builder::new().name("store".to_owned());
-        let worker = worker.spawn(move || work(&database, queue));
+        let worker = worker.spawn(move || work(database, &open, queue));
         Ok(Self {
             calls: Some(calls),
-            worker: Some(worker.map_err(|e| open(e.to_string()))?),
+            worker: Some(worker.map_err(failed)?),
         })
     }
 
@@ -133,6 +134,51 @@ impl Store for Embedded {
     }
 }
 
+/// Opens the file, readable by its owner alone: it says who works where.
+fn open_file(path: &Path) -> Result<Database, StoreError> {
+    let file = std::fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(path)
+        .map_err(|error| cannot_open(path, error))?;
+    let file = FileBackend::new(file);
+    let database = file.and_then(|file| Database::builder().create_with_backend(file));
+    let database = database.map_err(|error| match error {
+        redb::DatabaseError::DatabaseAlreadyOpen => StoreError::InUse {
+            path: path.to_owned(),
+        },
+        other => cannot_open(path, other),
+    })?;
+    check_schema(&database, path)?;
+    // A page that is damaged is found now, not by the first user.
+    let transaction = database.begin_write().map_err(failed)?;
+    all(&transaction)?;
+    transaction.abort().map_err(failed)?;
+    Ok(database)
+}
+
+/// The database panics on some kinds of damage; that is a file's fault, not
+/// the end of the process.
+fn guarded<T>(path: &Path, open: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
+    catch_unwind(AssertUnwindSafe(open)).unwrap_or_else(|_| {
+        Err(cannot_open(
+            path,
+            "it is damaged; move it away to start without leases, which users only notice \
+             as a fresh choice of host",
+        ))
+    })
+}
+
+fn cannot_open(path: &Path, reason: impl std::fmt::Display) -> StoreError {
+    StoreError::Open {
+        path: path.to_owned(),
+        reason: reason.to_string(),
+    }
+}
+
 fn check_schema(database: &Database, path: &Path) -> Result<(), StoreError> {
     let transaction = database.begin_write().map_err(failed)?;
     let found = {
@@ -155,11 +201,36 @@ fn check_schema(database: &Database, path: &Path) -> Result<(), StoreError> {
 }
 
 /// The store's thread: ends when the last [`Embedded`] is dropped.
-fn work(database: &Database, mut queue: mpsc::Receiver<Call>) {
+///
+/// A database that failed once (a full disk, say) refuses everything from then
+/// on, so it is closed and opened again before the next calls are done.
+fn work(
+    database: Database,
+    open: &dyn Fn() -> Result<Database, StoreError>,
+    mut queue: mpsc::Receiver<Call>,
+) {
+    let mut database = Some(database);
     let mut calls = Vec::with_capacity(BATCH);
     while queue.blocking_recv_many(&mut calls, BATCH) > 0 {
         let mut pending: Vec<Pending> = Vec::with_capacity(calls.len());
-        let done = transact(database, calls.drain(..), &mut pending);
+        let opened = match database.take() {
+            Some(database) => Ok(database),
+            None => open(),
+        };
+        let done = match opened {
+            Ok(opened) => {
+                let calls = calls.drain(..);
+                let work = AssertUnwindSafe(|| transact(&opened, calls, &mut pending));
+                let panicked = |_| Err(failed("the database panicked"));
+                let done = catch_unwind(work).unwrap_or_else(panicked);
+                database = done.is_ok().then_some(opened);
+                done
+            }
+            Err(error) => {
+                calls.drain(..).for_each(|call| refuse(call, error.clone()));
+                Err(error)
+            }
+        };
         for answer in pending {
             answer(done.clone());
         }
@@ -328,4 +399,61 @@ pub(super) fn write_schema(path: &Path, schema: u64) {
     meta.insert(SCHEMA_KEY, schema).unwrap();
     drop(meta);
     transaction.commit().unwrap();
+}
+
+/// A store whose disk can be made to fail and to come back.
+#[cfg(test)]
+pub(super) fn on_a_disk_that_fails() -> (Embedded, std::sync::Arc<std::sync::atomic::AtomicBool>) {
+    use std::io;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    #[derive(Debug, Clone)]
+    struct Disk {
+        inner: Arc<redb::backends::InMemoryBackend>,
+        full: Arc<AtomicBool>,
+    }
+
+    impl Disk {
+        fn check(&self) -> io::Result<()> {
+            match self.full.load(Ordering::SeqCst) {
+                true => Err(io::ErrorKind::StorageFull.into()),
+                false => Ok(()),
+            }
+        }
+    }
+
+    impl redb::StorageBackend for Disk {
+        fn len(&self) -> io::Result<u64> {
+            self.inner.len()
+        }
+        fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+            self.inner.read(offset, out)
+        }
+        fn set_len(&self, len: u64) -> io::Result<()> {
+            self.check()?;
+            self.inner.set_len(len)
+        }
+        fn sync_data(&self) -> io::Result<()> {
+            self.check()?;
+            self.inner.sync_data()
+        }
+        fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+            self.check()?;
+            self.inner.write(offset, data)
+        }
+    }
+
+    let full = Arc::new(AtomicBool::new(false));
+    let disk = Disk {
+        inner: Arc::default(),
+        full: Arc::clone(&full),
+    };
+    let open = move || {
+        let database = Database::builder().create_with_backend(disk.clone());
+        let database = database.map_err(failed)?;
+        check_schema(&database, Path::new("memory"))?;
+        Ok(database)
+    };
+    (Embedded::with(open).unwrap(), full)
 }

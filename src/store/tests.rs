@@ -163,4 +163,52 @@ mod embedded_only {
         let (found, known) = (99, 1);
         assert_eq!(error, StoreError::Newer { path, found, known });
     }
+
+    #[test]
+    fn a_damaged_file_is_named_and_does_not_take_the_process_along() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("leases.redb");
+        drop(Embedded::open(&path).unwrap());
+        let mut bytes = std::fs::read(&path).unwrap();
+        for byte in bytes.iter_mut().skip(4096) {
+            *byte = 0xa5;
+        }
+        std::fs::write(&path, bytes).unwrap();
+        let error = Embedded::open(&path).unwrap_err();
+        assert!(error.to_string().contains("leases.redb"), "{error}");
+    }
+
+    #[test]
+    fn the_file_is_its_owners_alone() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("leases.redb");
+        let _store = Embedded::open(&path).unwrap();
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[tokio::test]
+    async fn a_disk_that_failed_and_is_back_is_used_again() {
+        let (store, full) = super::super::embedded::on_a_disk_that_fails();
+        let ann = key("ann");
+        store
+            .replace(&ann, Version::ABSENT, record("a", "t1"))
+            .await
+            .unwrap();
+        full.store(true, std::sync::atomic::Ordering::SeqCst);
+        let failed = store
+            .replace(&key("bob"), Version::ABSENT, record("a", "t2"))
+            .await;
+        assert!(
+            matches!(failed, Err(StoreError::Failed { .. })),
+            "{failed:?}"
+        );
+        full.store(false, std::sync::atomic::Ordering::SeqCst);
+        assert_eq!(store.read(&ann).await.unwrap().record, record("a", "t1"));
+        let again = store
+            .replace(&key("bob"), Version::ABSENT, record("a", "t2"))
+            .await;
+        assert_eq!(again, Ok(Replaced::Done));
+    }
 }

@@ -20,13 +20,14 @@ use crate::placement::{self, TunnelId};
 const FENCE: Duration = Duration::from_secs(14);
 
 impl Gateway {
-    /// Settles what guacd will be told, in `parameters`. The hold is what the
+    /// Settles what guacd will be told, in `parameters`, by `latest`. The hold is what the
     /// user has on the host, `None` for a connection that is none of ours.
     pub(super) async fn settle(
         &self,
         intent: &Intent,
         parameters: &mut Parameters,
         line: &Line,
+        latest: Instant,
         outcome: &mut Outcome,
     ) -> Result<Option<Hold>, Stop> {
         match intent {
@@ -44,7 +45,8 @@ impl Gateway {
             }),
             Intent::Place(Ok(request)) => {
                 let fence = line.told_guacd() + FENCE;
-                let deadline = fence.min(Instant::now() + self.placement_budget);
+                let budget = Instant::now() + self.placement_budget;
+                let deadline = fence.min(budget).min(latest);
                 self.place(request, parameters, deadline, outcome).await
             }
         }
