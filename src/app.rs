@@ -130,7 +130,7 @@ impl App {
         let (broker, keeper) = Broker::open(Arc::clone(&fleet), store, clock).await?;
         let broker = broker.keeping(decisions);
         let in_force = InForce::new(Arc::new(config.clone()));
-        let gateway = Gateway::new(broker.clone(), in_force.current(), shutdown.end.clone());
+        let gateway = Gateway::new(broker.clone(), in_force.current(), &shutdown);
         let prober = Prober {
             fleet: Arc::clone(&fleet),
             config: in_force.current(),

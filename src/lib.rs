@@ -18,28 +18,28 @@ pub mod cli;
 
 pub mod app;
 
-/// The data path: one Guacamole connection, one file a step.
+// The data path: one Guacamole connection, one file a step.
 pub mod tunnel;
 
-/// From a request to a claimed place on a host.
+// From a request to a claimed place on a host.
 pub mod broker;
 
-/// The thinking, pure: which host, and why.
+// The thinking, pure: which host, and why.
 pub mod placement;
 
-/// The memory: lease records that outlive the process.
+// The memory: lease records that outlive the process.
 pub mod store;
 
-/// The live picture of every host.
+// The live picture of every host.
 pub mod fleet;
 
-/// Whoever asks the running broker: why, how it is, to reload.
+// Whoever asks the running broker: why, how it is, to reload.
 pub mod api;
 
-/// Files in, one checked configuration out.
+// Files in, one checked configuration out.
 pub mod config;
 
-/// The show without installation: the real broker between scripted neighbours.
+// The show without installation: the real broker between scripted neighbours.
 pub mod demo;
 
 /// What was decided, one line each, for a log collector.

@@ -11,14 +11,19 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval};
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use super::Leases;
-use crate::placement::{FarmId, HostId, LeaseKey, RENEWAL, Trust, TunnelId, UNSEEN, UserKey};
+use crate::placement::{
+    FarmId, HostId, LeaseKey, RENEWAL, Timestamp, Trust, TunnelId, UNSEEN, UserKey,
+};
 use crate::store::StoreError;
 
 /// Leases written at a time.
 const TOGETHER: usize = 64;
+
+/// How often every record is looked through for what has run out.
+const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// How often the keeper looks for what is due.
 const TICK: Duration = Duration::from_secs(1);
@@ -32,6 +37,8 @@ pub struct Keeper {
     tunnels: BTreeMap<TunnelId, Kept>,
     /// Set while the store fails, so that it is said once.
     failing: bool,
+    /// When every record is looked through next.
+    next_sweep: Instant,
 }
 
 /// The way to tell the keeper.
@@ -170,6 +177,7 @@ impl Keeper {
             notes,
             tunnels: BTreeMap::new(),
             failing: false,
+            next_sweep: Instant::now() + DAY,
         };
         (keeper, Tell(tell))
     }
@@ -188,9 +196,35 @@ impl Keeper {
                     }
                     notes.drain(..).for_each(|note| self.hear(note));
                 }
-                _ = tick.tick() => self.leases.fleet.expire_leases(self.leases.clock.now()),
+                _ = tick.tick() => self.sweep().await,
             }
             self.write_due().await;
+        }
+        // Nobody is left to tell anything new; what is known must still be
+        // written, however long the store takes. Who waits for us decides
+        // when to give up.
+        while !self.tunnels.is_empty() {
+            tick.tick().await;
+            self.write_due().await;
+        }
+    }
+
+    /// What has run out leaves the store as well as the picture: leases soon,
+    /// history once a day.
+    async fn sweep(&mut self) {
+        let now = self.leases.clock.now();
+        let mut swept = Ok(());
+        for key in self.leases.fleet.expire_leases(now) {
+            let expired = self.leases.update(&key, |record| record.expire(now));
+            swept = swept.and(expired.await);
+        }
+        if self.next_sweep <= Instant::now() {
+            self.next_sweep = Instant::now() + DAY;
+            swept = swept.and(self.leases.sweep(now).await);
+        }
+        if let Err(error) = swept {
+            // It goes with the user's return, or with the next day's sweep.
+            debug!(%error, "What has run out was not removed from the store");
         }
     }
 
@@ -271,6 +305,14 @@ impl Keeper {
 }
 
 impl Leases {
+    /// Removes from every record what has run out.
+    pub(super) async fn sweep(&self, now: Timestamp) -> Result<(), StoreError> {
+        for (key, _) in self.store.all().await? {
+            self.update(&key, |record| record.expire(now)).await?;
+        }
+        Ok(())
+    }
+
     /// Writes what is known of a tunnel at `asked`.
     async fn tell(&self, kept: &Kept, lease: Duration, asked: Instant) -> Result<(), StoreError> {
         let now = self.clock.now();
@@ -284,13 +326,17 @@ impl Leases {
         } = claim;
         let confirmed = state.is_confirmed(asked);
         self.update(&claim.key, |record| {
+            let mut trust = claim.trust;
             if confirmed {
                 record.confirm(tunnel);
-                if !record.tunnels(now).any(|known| known == tunnel) {
-                    // In doubt it went without a lease; where another tunnel
-                    // holds one elsewhere it still does.
-                    let _ = record.claim(farm, host, tunnel, Trust::Plain, now);
-                }
+                trust = Trust::Plain;
+            }
+            let counts = state.stood.is_some() || state.ended.is_none();
+            if counts && !record.tunnels(now).any(|known| known == tunnel) {
+                // Its hold ran out while we were stopped or the store was away,
+                // or in doubt it went without one. Where another tunnel holds
+                // the lease elsewhere it still does.
+                let _ = record.claim(farm, host, tunnel, trust, now);
             }
             if state.stood.is_some() {
                 record.stood(tunnel, user, lease, now);

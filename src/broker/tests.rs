@@ -8,8 +8,8 @@ use tokio::task::JoinSet;
 
 use super::*;
 use crate::placement::{
-    Carriers, Claims, Directory, Farm, FarmId, FarmOverrides, Host, HostId, LeaseState, Mode,
-    ParameterValues, Resource, ResourceKind, Rules, Trust,
+    Carriers, Claims, Directory, Farm, FarmId, FarmOverrides, HISTORY, Host, HostId, LeaseState,
+    Mode, ParameterValues, Resource, ResourceKind, Rules, Trust,
 };
 use crate::store::{Answer as StoreAnswer, Embedded, Version};
 
@@ -366,4 +366,68 @@ async fn a_fleet_that_is_not_probed_in_time_times_out() {
     let deadline = Instant::now() + Duration::from_millis(50);
     let placed = broker.place(&request("ann"), &"t1".into(), deadline).await;
     assert_eq!(placed.unwrap_err().error, PlaceError::TimedOut);
+}
+
+#[tokio::test]
+async fn an_open_tunnel_whose_lease_was_lost_claims_it_again() {
+    let house = House::new(&["a"]).await;
+    let (_, hold) = house.place("ann", "t1").await;
+    house
+        .lease_becomes("ann", Some(("a", LeaseState::Claimed)))
+        .await;
+    let (key, known) = house.store.all().await.unwrap().remove(0);
+    let lost = house
+        .store
+        .replace(&key, known.version, LeaseRecord::default());
+    assert_eq!(lost.await, Ok(Replaced::Done));
+    house.lease_becomes("ann", None).await;
+    hold.stood();
+    house
+        .lease_becomes("ann", Some(("a", LeaseState::Live)))
+        .await;
+    drop(hold);
+    house
+        .lease_becomes("ann", Some(("a", LeaseState::Lingering)))
+        .await;
+}
+
+#[tokio::test]
+async fn a_lease_that_ran_out_leaves_the_store() {
+    let house = House::new(&["a"]).await;
+    let (_, hold) = house.place("ann", "t1").await;
+    hold.stood();
+    drop(hold);
+    house
+        .lease_becomes("ann", Some(("a", LeaseState::Lingering)))
+        .await;
+    // The keeper looks once a second; the moment is far ahead for it.
+    let far = house.broker.clock.now() + Duration::from_secs(901);
+    // The picture follows the store a moment later.
+    let swept = loop {
+        let swept = house.fleet.expire_leases(far);
+        if !swept.is_empty() {
+            break swept;
+        }
+        tokio::task::yield_now().await;
+    };
+    for key in swept {
+        let expired = house
+            .broker
+            .leases
+            .update(&key, |record| record.expire(far));
+        expired.await.unwrap();
+    }
+    let record = house.record("ann").await;
+    assert_eq!(record.views(house.broker.clock.now()).count(), 0);
+    // Where she was last is no lease, and goes in its own time.
+    let (key, past) = (LeaseKey::of_user(record.user().unwrap()), far + HISTORY);
+    let expired = house
+        .broker
+        .leases
+        .update(&key, |record| record.expire(past));
+    expired.await.unwrap();
+    let (_, left) = house.store.all().await.unwrap().remove(0);
+    assert_eq!(left.record.views(far).count(), 0, "{left:?}");
+    house.broker.leases.sweep(far + HISTORY).await.unwrap();
+    assert_eq!(house.store.all().await.unwrap(), [], "history ends, too");
 }

@@ -138,7 +138,9 @@ impl Fleet {
                 if lease.state == LeaseState::Lingering {
                     let until = lease.until;
                     state.host(lease.host, |view| {
-                        view.lingering.insert(key.clone(), until);
+                        // Two farms' leases on one host are one user there.
+                        let known = view.lingering.entry(key.clone()).or_insert(until);
+                        *known = until.max(*known);
                     });
                     hosts.push(lease.host.clone());
                 }
@@ -149,29 +151,38 @@ impl Fleet {
         });
     }
 
-    /// Forgets lingering leases that have run out.
-    pub fn expire_leases(&self, now: Timestamp) {
-        let stale = |view: &HostView| view.lingering.values().any(|&until| until <= now);
-        if !self.snapshot().hosts.values().any(|view| stale(view)) {
-            return;
+    /// Forgets lingering leases that have run out, and says whose they were.
+    pub fn expire_leases(&self, now: Timestamp) -> Vec<LeaseKey> {
+        let snapshot = self.snapshot();
+        let views = snapshot.hosts.values();
+        let lingering = views.flat_map(|view| &view.lingering);
+        let over = lingering.filter(|(_, until)| **until <= now);
+        let mut keys: Vec<_> = over.map(|(key, _)| key.clone()).collect();
+        keys.sort();
+        keys.dedup();
+        if keys.is_empty() {
+            return keys;
         }
         self.change(|state| {
-            for view in state.snapshot.hosts.values_mut().filter(|view| stale(view)) {
-                Arc::make_mut(view)
-                    .lingering
-                    .retain(|_, until| *until > now);
+            for key in &keys {
+                let hosts = state.lingering.remove(key).unwrap_or_default();
+                let (over, left): (Vec<_>, Vec<_>) = hosts.into_iter().partition(|host| {
+                    let view = state.snapshot.hosts.get(host);
+                    let until = view.and_then(|view| view.lingering.get(key));
+                    until.is_none_or(|until| *until <= now)
+                });
+                for host in over {
+                    state.host(&host, |view| {
+                        view.lingering.remove(key);
+                    });
+                }
+                if !left.is_empty() {
+                    state.lingering.insert(key.clone(), left);
+                }
             }
             state.forget_all_gone();
-            let hosts = &state.snapshot.hosts;
-            state.lingering.retain(|key, on| {
-                on.retain(|host| {
-                    hosts
-                        .get(host)
-                        .is_some_and(|view| view.lingering.contains_key(key))
-                });
-                !on.is_empty()
-            });
         });
+        keys
     }
 
     /// Takes over what a probe of this host found. Returns how long the host

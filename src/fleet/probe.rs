@@ -7,6 +7,7 @@
 //! more.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::sync::Arc;
 
 use tokio::net::TcpStream;
@@ -18,7 +19,7 @@ use super::apply::same_place;
 use super::{Fleet, x224};
 use crate::clock::Clock;
 use crate::config::{self, Config, Current};
-use crate::placement::{Host, HostId};
+use crate::placement::{Host, HostId, tie_hash};
 
 /// Longest pause between two probes of a failing host, in intervals.
 const SLOWEST: u32 = 3;
@@ -108,6 +109,11 @@ impl Watcher {
         } = &self.host;
         let error = match timeout(self.settings.timeout, ask(&self.host)).await {
             Ok(Ok(())) => None,
+            Ok(Err(error)) if is_ours(&error) => {
+                // It says nothing of the host: what was known of it stays.
+                warn!(host = %id, %error, "A host could not be probed");
+                return;
+            }
             Ok(Err(error)) => Some(error.to_string()),
             Err(_) => Some(format!("no answer within {:?}", self.settings.timeout)),
         };
@@ -136,11 +142,46 @@ async fn ask(host: &Host) -> std::io::Result<()> {
     x224::ask(&mut stream).await
 }
 
+/// Whether a probe failed for want of something on this machine: descriptors,
+/// ports or memory.
+fn is_ours(error: &std::io::Error) -> bool {
+    // EMFILE, ENFILE, ENOBUFS and ENOMEM have no kind of their own.
+    let code = error.raw_os_error();
+    error.kind() == ErrorKind::AddrNotAvailable
+        || error.kind() == ErrorKind::OutOfMemory
+        || matches!(code, Some(23 | 24 | 105))
+}
+
 /// A host's own share of the interval, the same at every start.
 fn share(host: &HostId) -> f64 {
-    let sum = host
-        .as_str()
-        .bytes()
-        .fold(7_u8, |sum, byte| sum.wrapping_mul(31) ^ byte);
-    f64::from(sum) / f64::from(u8::MAX)
+    let [byte, ..] = tie_hash(None, host).to_be_bytes();
+    f64::from(byte) / f64::from(u8::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Error;
+
+    use super::*;
+
+    #[test]
+    fn hosts_numbered_in_a_row_are_spread_over_the_interval() {
+        let mut shares: Vec<f64> = (1..=9)
+            .map(|n| share(&format!("rds-{n}").as_str().into()))
+            .collect();
+        shares.sort_by(f64::total_cmp);
+        assert!(shares[8] - shares[0] > 0.5, "{shares:?}");
+        let widest = shares.windows(2).map(|w| w[1] - w[0]).fold(0.0, f64::max);
+        assert!(widest < 0.5, "{shares:?}");
+    }
+
+    #[test]
+    fn what_this_machine_lacks_says_nothing_of_a_host() {
+        for code in [23, 24, 105, 99, 12] {
+            assert!(is_ours(&Error::from_raw_os_error(code)), "{code}");
+        }
+        for code in [111, 113, 104, 110] {
+            assert!(!is_ours(&Error::from_raw_os_error(code)), "{code}");
+        }
+    }
 }

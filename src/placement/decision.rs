@@ -209,7 +209,10 @@ impl fmt::Display for Refusal {
             }
             Self::TooManyTunnels => f.write_str("the user has too many connections open"),
             Self::LogonsPending(id) => {
-                write!(f, "every host of farm {id} has its fill of logons under way")
+                write!(
+                    f,
+                    "every host of farm {id} has its fill of logons under way"
+                )
             }
             Self::Busy(id) => write!(f, "no host of farm {id} takes new sessions now"),
             Self::Unreachable(id) => write!(f, "no host of farm {id} can be reached"),

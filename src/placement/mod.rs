@@ -36,7 +36,7 @@ pub use lease::{
 pub use lease_key::LeaseKey;
 pub use resource::{Carried, Carriers};
 pub use rules::{Caps, Conduct, IdentitySource, Rules, Unmatched, Weights};
-pub use score::{Figure, Score};
+pub use score::{Figure, Score, tie_hash};
 pub use selector::{Selector, SelectorError};
 pub use snapshot::{
     HostView, Load, Occupancy, Probe, Reach, Report, Session, SessionState, Snapshot, TunnelView,

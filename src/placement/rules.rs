@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::ids::FarmId;
 
 /// Score weights. Health and load enter the score as
-/// `health * health_weight - active * ... `; see [`super::score`].
+/// `health * health_weight - active * ... `; see `score`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Weights {
     /// Per health point.

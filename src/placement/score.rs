@@ -118,7 +118,7 @@ fn mean(figures: impl Iterator<Item = f64>) -> f64 {
 /// to the same one. FNV-1a over user and host with a final mix, since plain
 /// FNV leaves the high bits of short texts alike. Part of the behaviour, so it
 /// must not change with a compiler release as the standard hasher may.
-pub(super) fn tie_hash(user: Option<&UserKey>, host: &HostId) -> u64 {
+pub fn tie_hash(user: Option<&UserKey>, host: &HostId) -> u64 {
     let user = user.map(ToString::to_string).unwrap_or_default();
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
     for byte in user.bytes().chain([0]).chain(host.as_str().bytes()) {

@@ -53,7 +53,7 @@ impl Bounds {
     /// How long a decision is kept, how many at most, and how much.
     const AGE: Duration = Duration::from_secs(30 * 24 * 3600);
     const ROWS: u64 = 200_000;
-    const BYTES: u64 = 256 << 20;
+    const BYTES: u64 = 512 << 20;
 
     /// The bounds as they are at `now`.
     pub fn at(now: Timestamp) -> Self {

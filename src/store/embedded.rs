@@ -6,11 +6,10 @@
 //! second one is told so.
 
 mod decisions;
+mod file;
 
-use std::fs::OpenOptions;
-use std::io::ErrorKind;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::thread;
 
 use redb::{Database, Durability, ReadableTable, TableDefinition, WriteTransaction};
@@ -69,27 +68,24 @@ impl Embedded {
     /// # Errors
     /// The file is in use, cannot be opened, or is of a newer schema.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
-        let open = |reason: String| StoreError::Open {
-            path: path.to_owned(),
-            reason,
-        };
         if let Some(folder) = path.parent() {
-            std::fs::create_dir_all(folder).map_err(|e| open(e.to_string()))?;
+            std::fs::create_dir_all(folder).map_err(|e| file::cannot_open(path, e))?;
         }
-        claim_for_ourselves(path).map_err(|e| open(e.to_string()))?;
-        let database = Database::create(path).map_err(|error| match error {
-            redb::DatabaseError::DatabaseAlreadyOpen => StoreError::InUse {
-                path: path.to_owned(),
-            },
-            other => open(other.to_string()),
-        })?;
-        check_schema(&database, path)?;
+        let path = path.to_owned();
+        Self::with(move || file::open(&path))
+    }
+
+    /// A store on whatever `open` opens; it is asked again after a failure.
+    fn with(
+        open: impl Fn() -> Result<Database, StoreError> + Send + 'static,
+    ) -> Result<Self, StoreError> {
+        let database = open()?;
         let (calls, queue) = mpsc::channel(QUEUE);
         let worker = thread::Builder::new().name("store".to_owned());
-        let worker = worker.spawn(move || work(&database, queue));
+        let worker = worker.spawn(move || work(database, &open, queue));
         Ok(Self {
             calls: Some(calls),
-            worker: Some(worker.map_err(|e| open(e.to_string()))?),
+            worker: Some(worker.map_err(failed)?),
         })
     }
 
@@ -167,49 +163,39 @@ impl Archive for Embedded {
     }
 }
 
-/// Makes the file where it is missing, for our own eyes: it says who was where.
-fn claim_for_ourselves(path: &Path) -> std::io::Result<()> {
-    let mut options = OpenOptions::new();
-    let made = options.write(true).create_new(true).mode(0o600).open(path);
-    match made {
-        Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
-        _ => Ok(()),
-    }
-}
-
-fn check_schema(database: &Database, path: &Path) -> Result<(), StoreError> {
-    let transaction = database.begin_write().map_err(failed)?;
-    let found = {
-        transaction.open_table(LEASES).map_err(failed)?;
-        transaction
-            .open_table(decisions::DECISIONS)
-            .map_err(failed)?;
-        transaction.open_table(decisions::NAMES).map_err(failed)?;
-        let mut meta = transaction.open_table(META).map_err(failed)?;
-        let found = meta.get(SCHEMA_KEY).map_err(failed)?.map(|n| n.value());
-        if found.is_none() {
-            meta.insert(SCHEMA_KEY, SCHEMA).map_err(failed)?;
-        }
-        found.unwrap_or(SCHEMA)
-    };
-    if found > SCHEMA {
-        return Err(StoreError::Newer {
-            path: PathBuf::from(path),
-            found,
-            known: SCHEMA,
-        });
-    }
-    transaction.commit().map_err(failed)
-}
-
 /// The store's thread: ends when the last [`Embedded`] is dropped.
-fn work(database: &Database, mut queue: mpsc::Receiver<Call>) {
+///
+/// A database that failed once (a full disk, say) refuses everything from then
+/// on, so it is closed and opened again before the next calls are done.
+fn work(
+    database: Database,
+    open: &dyn Fn() -> Result<Database, StoreError>,
+    mut queue: mpsc::Receiver<Call>,
+) {
+    let mut database = Some(database);
     let mut calls = Vec::with_capacity(BATCH);
     while queue.blocking_recv_many(&mut calls, BATCH) > 0 {
         let mut pending: Vec<Pending> = Vec::with_capacity(calls.len());
-        let need = calls.iter().map(Call::needs).max();
-        let need = need.unwrap_or(Commit::Nothing);
-        let done = transact(database, need, calls.drain(..), &mut pending);
+        let opened = match database.take() {
+            Some(database) => Ok(database),
+            None => open(),
+        };
+        let done = match opened {
+            Ok(opened) => {
+                let need = calls.iter().map(Call::needs).max();
+                let need = need.unwrap_or(Commit::Nothing);
+                let calls = calls.drain(..);
+                let work = AssertUnwindSafe(|| transact(&opened, need, calls, &mut pending));
+                let panicked = |_| Err(failed("the database panicked"));
+                let done = catch_unwind(work).unwrap_or_else(panicked);
+                database = done.is_ok().then_some(opened);
+                done
+            }
+            Err(error) => {
+                calls.drain(..).for_each(|call| refuse(call, error.clone()));
+                Err(error)
+            }
+        };
         for answer in pending {
             answer(done.clone());
         }
@@ -408,4 +394,61 @@ pub(super) fn write_schema(path: &Path, schema: u64) {
     meta.insert(SCHEMA_KEY, schema).unwrap();
     drop(meta);
     transaction.commit().unwrap();
+}
+
+/// A store whose disk can be made to fail and to come back.
+#[cfg(test)]
+pub(super) fn on_a_disk_that_fails() -> (Embedded, std::sync::Arc<std::sync::atomic::AtomicBool>) {
+    use std::io;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    #[derive(Debug, Clone)]
+    struct Disk {
+        inner: Arc<redb::backends::InMemoryBackend>,
+        full: Arc<AtomicBool>,
+    }
+
+    impl Disk {
+        fn check(&self) -> io::Result<()> {
+            match self.full.load(Ordering::SeqCst) {
+                true => Err(io::ErrorKind::StorageFull.into()),
+                false => Ok(()),
+            }
+        }
+    }
+
+    impl redb::StorageBackend for Disk {
+        fn len(&self) -> io::Result<u64> {
+            self.inner.len()
+        }
+        fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+            self.inner.read(offset, out)
+        }
+        fn set_len(&self, len: u64) -> io::Result<()> {
+            self.check()?;
+            self.inner.set_len(len)
+        }
+        fn sync_data(&self) -> io::Result<()> {
+            self.check()?;
+            self.inner.sync_data()
+        }
+        fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+            self.check()?;
+            self.inner.write(offset, data)
+        }
+    }
+
+    let full = Arc::new(AtomicBool::new(false));
+    let disk = Disk {
+        inner: Arc::default(),
+        full: Arc::clone(&full),
+    };
+    let open = move || {
+        let database = Database::builder().create_with_backend(disk.clone());
+        let database = database.map_err(failed)?;
+        file::check_schema(&database, Path::new("memory"))?;
+        Ok(database)
+    };
+    (Embedded::with(open).unwrap(), full)
 }

@@ -169,6 +169,54 @@ mod embedded_only {
         let (found, known) = (99, 1);
         assert_eq!(error, StoreError::Newer { path, found, known });
     }
+
+    #[test]
+    fn a_damaged_file_is_named_and_does_not_take_the_process_along() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("leases.redb");
+        drop(Embedded::open(&path).unwrap());
+        let mut bytes = std::fs::read(&path).unwrap();
+        for byte in bytes.iter_mut().skip(4096) {
+            *byte = 0xa5;
+        }
+        std::fs::write(&path, bytes).unwrap();
+        let error = Embedded::open(&path).unwrap_err();
+        assert!(error.to_string().contains("leases.redb"), "{error}");
+    }
+
+    #[test]
+    fn the_file_is_its_owners_alone() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("leases.redb");
+        let _store = Embedded::open(&path).unwrap();
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[tokio::test]
+    async fn a_disk_that_failed_and_is_back_is_used_again() {
+        let (store, full) = super::super::embedded::on_a_disk_that_fails();
+        let ann = key("ann");
+        store
+            .replace(&ann, Version::ABSENT, record("a", "t1"))
+            .await
+            .unwrap();
+        full.store(true, std::sync::atomic::Ordering::SeqCst);
+        let failed = store
+            .replace(&key("bob"), Version::ABSENT, record("a", "t2"))
+            .await;
+        assert!(
+            matches!(failed, Err(StoreError::Failed { .. })),
+            "{failed:?}"
+        );
+        full.store(false, std::sync::atomic::Ordering::SeqCst);
+        assert_eq!(store.read(&ann).await.unwrap().record, record("a", "t1"));
+        let again = store
+            .replace(&key("bob"), Version::ABSENT, record("a", "t2"))
+            .await;
+        assert_eq!(again, Ok(Replaced::Done));
+    }
 }
 
 mod archive {
@@ -237,27 +285,29 @@ mod archive {
     #[tokio::test]
     async fn the_oldest_beyond_the_bounds_are_forgotten_with_their_names() {
         let (_folder, archive) = archive();
-        let all = (1..=1200).map(|millis| kept(millis, &["ann"])).collect();
+        let all = (1..=400).map(|millis| kept(millis, &["ann"])).collect();
         archive.keep(all, true).await.unwrap();
         assert_eq!(archive.prune(WIDE).await, Ok(0));
 
         // In batches, until nothing is left to forget.
-        let since = Timestamp::from_millis(901);
+        let since = Timestamp::from_millis(151);
         let aged = Bounds { since, ..WIDE };
-        assert_eq!(archive.prune(aged).await, Ok(500));
-        assert_eq!(archive.prune(aged).await, Ok(400));
-        assert_eq!(archive.prune(aged).await, Ok(0));
-        assert_eq!(
-            archive.decisions(Some("ann"), 2000).await.unwrap().len(),
-            300
-        );
-        assert_eq!(archive.decision(kept(900, &[]).id).await, Ok(None));
-        assert!(archive.decision(kept(901, &[]).id).await.unwrap().is_some());
+        for count in [100, 50, 0] {
+            assert_eq!(archive.prune(aged).await, Ok(count));
+        }
+        let left = archive.decisions(Some("ann"), 2000).await.unwrap();
+        assert_eq!(left.len(), 250);
+        assert_eq!(archive.decision(kept(150, &[]).id).await, Ok(None));
+        assert!(archive.decision(kept(151, &[]).id).await.unwrap().is_some());
 
-        assert_eq!(archive.prune(Bounds { rows: 290, ..WIDE }).await, Ok(10));
-        // 99 of ten bytes and 191 of eleven; one of the latter stays.
-        assert_eq!(archive.prune(Bounds { bytes: 12, ..WIDE }).await, Ok(289));
-        let left = kept(1200, &[]).json;
+        let rows = Bounds { rows: 40, ..WIDE };
+        for count in [100, 100, 10, 0] {
+            assert_eq!(archive.prune(rows).await, Ok(count));
+        }
+        // Ten bytes each; one stays.
+        let bytes = Bounds { bytes: 19, ..WIDE };
+        assert_eq!(archive.prune(bytes).await, Ok(39));
+        let left = kept(400, &[]).json;
         assert_eq!(archive.decisions(Some("ann"), 9).await, Ok(vec![left]));
     }
 

@@ -9,7 +9,7 @@ use std::io;
 use std::time::Duration;
 
 use guac_protocol::{Event, Foreign, Handshake, Instruction, Parameters, Phase, Rest, Side, Step};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 use tracing::warn;
@@ -62,18 +62,24 @@ impl Line {
     /// Waits for Guacamole's first bytes. A health check sends none; something
     /// that does not speak the protocol is told apart here.
     pub(super) async fn first_byte(&mut self, within: Duration) -> Result<(), Stop> {
-        let mut bytes = [0; CHUNK];
-        let read = timeout(within, self.guacamole.read(&mut bytes)).await;
-        let count = match read {
-            Err(_) | Ok(Ok(0) | Err(_)) => return Err(Stop::NothingSent),
-            Ok(Ok(count)) => count,
+        let mut first = Vec::new();
+        let read = async {
+            loop {
+                self.guacamole.readable().await?;
+                if let Some(count) = take(&self.guacamole, &mut first)? {
+                    return Ok::<_, io::Error>(count);
+                }
+            }
         };
-        let bytes = bytes.get(..count).unwrap_or_default();
-        if let Some(foreign) = guac_protocol::recognise(bytes) {
+        match timeout(within, read).await {
+            Err(_) | Ok(Ok(0) | Err(_)) => return Err(Stop::NothingSent),
+            Ok(Ok(_)) => {}
+        }
+        if let Some(foreign) = guac_protocol::recognise(&first) {
             warn_of(foreign);
             return Err(Stop::Foreign);
         }
-        Ok(self.handshake.feed(Side::Guacamole, bytes)?)
+        Ok(self.handshake.feed(Side::Guacamole, &first)?)
     }
 
     /// The next thing that happens, on whichever side.
@@ -86,31 +92,31 @@ impl Line {
         }
     }
 
+    /// Waits for either side, then takes what is there.
     async fn read(&mut self, sides: &[Side]) -> Result<(), Stop> {
-        let mut of_guacamole = [0; CHUNK];
-        let mut of_guacd = [0; CHUNK];
-        let guacd = &mut self.guacd;
-        let (side, read) = tokio::select! {
-            read = self.guacamole.read(&mut of_guacamole), if sides.contains(&Side::Guacamole) => {
-                (Side::Guacamole, read)
+        let guacd = self.guacd.as_ref();
+        let (side, ready) = tokio::select! {
+            ready = self.guacamole.readable(), if sides.contains(&Side::Guacamole) => {
+                (Side::Guacamole, ready)
             }
-            read = async {
+            ready = async {
                 match guacd {
-                    Some(guacd) => guacd.read(&mut of_guacd).await,
+                    Some(guacd) => guacd.readable().await,
                     None => std::future::pending().await,
                 }
-            }, if sides.contains(&Side::Guacd) => (Side::Guacd, read),
+            }, if sides.contains(&Side::Guacd) => (Side::Guacd, ready),
             else => return Err(Stop::left(Side::Guacd)),
         };
-        let count = read.map_err(|error| Stop::Socket { side, error })?;
-        if count == 0 {
-            return Err(Stop::left(side));
-        }
-        let bytes = match side {
-            Side::Guacamole => of_guacamole.get(..count),
-            Side::Guacd => of_guacd.get(..count),
+        let socket = match (side, guacd) {
+            (Side::Guacd, Some(guacd)) => guacd,
+            _ => &self.guacamole,
         };
-        Ok(self.handshake.feed(side, bytes.unwrap_or_default())?)
+        let mut bytes = Vec::new();
+        match ready.and_then(|()| take(socket, &mut bytes)) {
+            Ok(Some(0)) => Err(Stop::left(side)),
+            Ok(_) => Ok(self.handshake.feed(side, &bytes)?),
+            Err(error) => Err(Stop::Socket { side, error }),
+        }
     }
 
     /// guacd was reached.
@@ -189,6 +195,21 @@ impl Line {
     pub(super) fn into_sockets(self) -> io::Result<(TcpStream, TcpStream, Rest)> {
         let guacd = self.guacd.ok_or(io::ErrorKind::NotConnected)?;
         Ok((self.guacamole, guacd, self.handshake.into_rest()))
+    }
+}
+
+/// Takes what has arrived, at most [`CHUNK`]; 0 is the end of the stream,
+/// `None` a false alarm. The buffer lives on the stack of this call alone, so
+/// that a connection that waits holds none.
+fn take(socket: &TcpStream, into: &mut Vec<u8>) -> io::Result<Option<usize>> {
+    let mut buffer = [0; CHUNK];
+    match socket.try_read(&mut buffer) {
+        Ok(count) => {
+            into.extend_from_slice(buffer.get(..count).unwrap_or_default());
+            Ok(Some(count))
+        }
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The data path: one Guacamole connection from accept to close.
 //!
 //! Accept, handshake, resolve, place, rewrite, relay; a file a step, the story
-//! in [`Gateway::serve`]. Nothing of a handshake is ever copied through: what
+//! in `Gateway::serve`. Nothing of a handshake is ever copied through: what
 //! guacd reads was parsed here and encoded anew. Parameter values are never
 //! logged, at any level.
 
@@ -29,6 +29,7 @@ use uuid::Uuid;
 use crate::broker::{Broker, Hold};
 use crate::config;
 use crate::placement::TunnelId;
+use crate::shutdown::Shutdown;
 
 pub use accept::accept;
 use line::Line;
@@ -37,13 +38,13 @@ use registry::{Registered, Registry};
 use resolve::Intent;
 use stop::Stop;
 
-/// How long guacd may take for `args` and for `ready`. It answers both at once
-/// unless it is ill; Guacamole waits 15 s for everything together.
-const GUACD_ANSWERS: Duration = Duration::from_secs(10);
+/// How long dialling guacd and its `args` may take together. It answers at once
+/// unless it is ill, and a refusal must still find the page waiting.
+const ARGS_WITHIN: Duration = Duration::from_secs(8);
 
-/// From the complete `connect` to the last moment at which guacd's `ready` is
-/// still of use, whatever the placement took of it: Guacamole waits 15 s for
-/// one instruction, and a refusal must be written and read, too.
+/// What all our own waiting may come to, from `select` to guacd's `ready`: the
+/// page waits 15 s from the click on, and a refusal must be written and read,
+/// too. Guacamole's own time between `args` and `connect` is not counted.
 const READY_WITHIN: Duration = Duration::from_secs(13);
 
 /// What every tunnel shares.
@@ -54,6 +55,8 @@ pub struct Gateway {
     /// by what is in force when it comes.
     config: config::Current,
     registry: Arc<Registry>,
+    /// Cancelled when nobody is served anew.
+    stop: CancellationToken,
     /// Cancelled when open tunnels must end.
     end: CancellationToken,
 }
@@ -66,13 +69,14 @@ struct Ready {
 }
 
 impl Gateway {
-    /// A gateway to guacd; its tunnels end when `end` is cancelled.
-    pub fn new(broker: Broker, config: config::Current, end: CancellationToken) -> Self {
+    /// A gateway to guacd, until `shutdown`.
+    pub fn new(broker: Broker, config: config::Current, shutdown: &Shutdown) -> Self {
         Self {
             broker,
             config,
             registry: Arc::default(),
-            end,
+            stop: shutdown.stop.clone(),
+            end: shutdown.end.clone(),
         }
     }
 
@@ -102,7 +106,10 @@ impl Gateway {
         listen: &config::Listen,
         outcome: &mut Outcome,
     ) -> Result<Ready, Stop> {
-        line.first_byte(listen.first_byte_timeout).await?;
+        let first = line.first_byte(listen.first_byte_timeout);
+        let first = self.stop.run_until_cancelled(first).await;
+        // Who has not said a word yet has nothing to be waited for.
+        first.unwrap_or(Err(Stop::NothingSent))?;
         let started = timeout(listen.handshake_timeout, line.event()).await;
         let select = match started.map_err(|_| Stop::HandshakeTimeout)?? {
             Event::Selected(select) => select,
@@ -110,11 +117,14 @@ impl Gateway {
         };
         let deadline = Instant::now() + listen.handshake_timeout;
         let config = self.config.get();
-        let asked = timeout_at(deadline, self.ask_guacd(line, &select, &config.guacd)).await;
+        let asking = Instant::now();
+        let within = ARGS_WITHIN.min(listen.handshake_timeout);
+        let asked = timeout(within, self.ask_guacd(line, &select, &config.guacd)).await;
         let joined = asked.map_err(|_| Stop::GuacdSilent)??;
+        let spent = asking.elapsed();
         let read = timeout_at(deadline, line.settings()).await;
         let mut parameters = read.map_err(|_| Stop::HandshakeTimeout)??;
-        let latest = Instant::now() + READY_WITHIN;
+        let latest = Instant::now() + READY_WITHIN.saturating_sub(spent);
         let intent = match joined {
             Some(id) => Intent::Join(id),
             None => {
@@ -123,9 +133,10 @@ impl Gateway {
             }
         };
         let budget = config.timeouts.placement;
-        let hold = self.settle(&intent, &mut parameters, line, budget, outcome);
-        let hold = hold.await?;
-        let answered = timeout_at(latest.min(Instant::now() + GUACD_ANSWERS), async {
+        let by = latest.min(Instant::now() + budget);
+        let placed = self.settle(&intent, &mut parameters, line, by, outcome);
+        let hold = placed.await?;
+        let answered = timeout_at(latest, async {
             line.tell_guacd(&parameters.to_instruction()).await?;
             line.event().await
         });
@@ -168,8 +179,7 @@ impl Gateway {
         };
         line.dialled(dial::guacd(&guacd).await?);
         line.tell_guacd(&question.to_instruction()).await?;
-        let answered = timeout(GUACD_ANSWERS, line.event()).await;
-        match answered.map_err(|_| Stop::GuacdSilent)? {
+        match line.event().await {
             Ok(Event::Args(_)) => {}
             // How guacd before 1.4.0 says that it has no such connection.
             Err(Stop::Closed(Side::Guacd)) if joined.is_some() => return Err(Stop::UnknownJoin),

@@ -26,15 +26,14 @@ const WRITTEN_OFF: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(50);
 
 impl Gateway {
-    /// Settles what guacd will be told, in `parameters`, within `budget`. The
-    /// hold is what the user has on the host, `None` for a connection that is
-    /// none of ours.
+    /// Settles what guacd will be told, in `parameters`, by `latest`.
+    /// The hold is what the user has on the host, `None` for a connection that is none of ours.
     pub(super) async fn settle(
         &self,
         intent: &Intent,
         parameters: &mut Parameters,
         line: &Line,
-        budget: Duration,
+        latest: Instant,
         outcome: &mut Outcome,
     ) -> Result<Option<Hold>, Stop> {
         let request = match intent {
@@ -49,7 +48,7 @@ impl Gateway {
             Intent::Place(request) => request,
         };
         let fence = line.told_guacd() + FENCE;
-        let deadline = fence.min(Instant::now() + budget);
+        let deadline = fence.min(latest);
         match (self.broker.conduct(), request) {
             (Conduct::Observe, request) => {
                 self.observe(request, deadline, outcome).await;

@@ -6,7 +6,7 @@
 use std::io;
 use std::time::Duration;
 
-use guac_protocol::{Decoder, Instruction, Limits, Side, Status};
+use guac_protocol::{Decoder, HandshakeError, Instruction, Limits, Side, Status};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -36,7 +36,10 @@ pub(super) async fn answer(line: Line, stop: &Stop, tunnel: &TunnelId) {
     } = line.give_up();
     if let Some(status) = stop.status() {
         let told = async {
-            if awaits == Awaits::Args {
+            // Whoever sent too much is not read any further: what it said is
+            // lost, its `connect` with it.
+            let reads_on = !matches!(stop, Stop::Handshake(HandshakeError::TooMuch { .. }));
+            if awaits == Awaits::Args && reads_on {
                 ask_for_connect(&mut guacamole, read_ahead).await?;
             }
             let mut bytes = Vec::new();

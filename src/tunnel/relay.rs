@@ -9,7 +9,7 @@ use std::io;
 use std::pin::pin;
 use std::time::Duration;
 
-use guac_protocol::{Framing, Rest, Side, Status, StoodWatch, Verdict};
+use guac_protocol::{Framing, FramingError, Rest, Side, Status, StoodWatch, Verdict};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{ReadHalf, WriteHalf};
@@ -56,16 +56,21 @@ pub(super) async fn run(
     let (from_guacd, into_guacd) = guacd.split();
     let mut down = Down {
         watch: Watch::new(hold),
-        text: format!("ended by shutdown (tunnel {})", outcome.tunnel()),
+        tunnel: outcome.tunnel().to_string(),
         bytes: 0,
         into_guacamole,
     };
-    let mut sent = 0;
+    let mut up = Up {
+        framing: Framing::new(),
+        goodbye: false,
+        bytes: 0,
+        into_guacd,
+    };
     let stop = {
         let mut down = pin!(down.run(from_guacd, &to_guacamole, end));
         tokio::select! {
             stop = &mut down => stop,
-            stop = up(from_guacamole, into_guacd, &to_guacd, &mut sent) => match stop {
+            stop = up.run(from_guacamole, &to_guacd) => match stop {
                 // A guacd that leaves with something of Guacamole's unread resets its side; its
                 // last words may have arrived before that, and say why.
                 Stop::Socket { side: Side::Guacd, .. } => {
@@ -75,9 +80,18 @@ pub(super) async fn run(
             },
         }
     };
+    // guacd answers a goodbye with one of its own: the first one counts.
+    let stop = match stop {
+        Stop::Shutdown => stop,
+        _ if up.goodbye && down.watch.goodbye.flatten().is_none() => Stop::Goodbye {
+            by: Side::Guacamole,
+            status: None,
+        },
+        stop => stop,
+    };
     // From here on nobody can join, and the seat and the lease are given back.
     drop(issued);
-    outcome.to_guacd = sent;
+    outcome.to_guacd = up.bytes;
     outcome.to_guacamole = down.bytes;
     if down.watch.stood {
         outcome.phase = Phase::Stood;
@@ -88,38 +102,61 @@ pub(super) async fn run(
 }
 
 /// Guacamole to guacd.
-async fn up(
-    mut from: ReadHalf<'_>,
-    mut into: WriteHalf<'_>,
-    first: &[u8],
-    bytes: &mut u64,
-) -> Stop {
-    if let Err(error) = into.write_all(first).await {
-        return socket_failed(Side::Guacd, error);
-    }
-    *bytes += first.len() as u64;
-    let mut buffer = vec![0; CHUNK];
-    loop {
-        let count = match from.read(&mut buffer).await {
-            Ok(0) => return Stop::Closed(Side::Guacamole),
-            Ok(count) => count,
-            Err(error) => return socket_failed(Side::Guacamole, error),
-        };
-        if let Err(error) = into
-            .write_all(buffer.get(..count).unwrap_or_default())
-            .await
-        {
-            return socket_failed(Side::Guacd, error);
+struct Up<'a> {
+    framing: Framing,
+    /// Guacamole's `disconnect` passed, after which neither side need close by
+    /// itself.
+    goodbye: bool,
+    bytes: u64,
+    into_guacd: WriteHalf<'a>,
+}
+
+impl Up<'_> {
+    async fn run(&mut self, mut from: ReadHalf<'_>, first: &[u8]) -> Stop {
+        if let Err(stop) = self.pass(first).await {
+            return stop;
         }
-        *bytes += count as u64;
+        let mut buffer = vec![0; CHUNK];
+        let mut last_moment = None;
+        loop {
+            if self.goodbye && last_moment.is_none() {
+                last_moment = Some(Instant::now() + LINGER);
+            }
+            let read = tokio::select! {
+                read = from.read(&mut buffer) => read,
+                () = until(last_moment) => Ok(0),
+            };
+            match read {
+                Ok(0) => return Stop::Closed(Side::Guacamole),
+                Ok(count) => {
+                    let bytes = buffer.get(..count).unwrap_or_default();
+                    if let Err(stop) = self.pass(bytes).await {
+                        return stop;
+                    }
+                }
+                Err(error) => return socket_failed(Side::Guacamole, error),
+            }
+        }
+    }
+
+    async fn pass(&mut self, bytes: &[u8]) -> Result<(), Stop> {
+        let goodbye = &mut self.goodbye;
+        // Framing that is lost hides a goodbye; the end of the stream still comes.
+        let _ = self.framing.scan(bytes, |seen| {
+            *goodbye |= seen.opcode() == "disconnect";
+        });
+        let written = self.into_guacd.write_all(bytes).await;
+        written.map_err(|error| socket_failed(Side::Guacd, error))?;
+        self.bytes += bytes.len() as u64;
+        Ok(())
     }
 }
 
 /// guacd to Guacamole.
 struct Down<'a> {
     watch: Watch,
-    /// What the page's log is told when we end the tunnel.
-    text: String,
+    /// Its id, for what Guacamole's log is told.
+    tunnel: String,
     bytes: u64,
     into_guacamole: WriteHalf<'a>,
 }
@@ -133,7 +170,9 @@ impl Down<'_> {
         let mut last_moment = None;
         loop {
             if end.is_cancelled() && self.watch.may_speak() {
-                return self.say_farewell().await;
+                self.say_farewell("ended by shutdown", Status::SessionClosed)
+                    .await;
+                return Stop::Shutdown;
             }
             if last_moment.is_none() && (end.is_cancelled() || self.watch.goodbye.is_some()) {
                 last_moment = Some(Instant::now() + LINGER);
@@ -144,6 +183,11 @@ impl Down<'_> {
                 () = until(last_moment) => return self.watch.ended(Stop::Shutdown),
             };
             match read {
+                Ok(0) if self.watch.failed_without_a_word() => {
+                    let why = "the RDP connection ended before it stood";
+                    self.say_farewell(why, Status::UpstreamUnavailable).await;
+                    return Stop::Closed(Side::Guacd);
+                }
                 Ok(0) => return self.watch.ended(Stop::Closed(Side::Guacd)),
                 Ok(count) => {
                     let bytes = buffer.get(..count).unwrap_or_default();
@@ -162,18 +206,20 @@ impl Down<'_> {
     }
 
     async fn pass(&mut self, bytes: &[u8]) -> Result<(), Stop> {
-        self.watch.see(bytes);
+        if let Err(error) = self.watch.see(bytes) {
+            let tunnel = &self.tunnel;
+            warn!(tunnel, %error, "guacd's stream cannot be followed, relaying it blind");
+        }
         let written = self.into_guacamole.write_all(bytes).await;
         written.map_err(|error| socket_failed(Side::Guacamole, error))?;
         self.bytes += bytes.len() as u64;
         Ok(())
     }
 
-    async fn say_farewell(&mut self) -> Stop {
-        let farewell = refuse::farewell(&self.text, Status::SessionClosed);
+    async fn say_farewell(&mut self, why: &str, status: Status) {
+        let farewell = refuse::farewell(&format!("{why} (tunnel {})", self.tunnel), status);
         // A Guacamole that does not listen any more is let go.
         let _ = timeout(LINGER, self.into_guacamole.write_all(&farewell)).await;
-        Stop::Shutdown
     }
 }
 
@@ -192,8 +238,6 @@ async fn overdue(end: &CancellationToken) {
 /// What is read off the stream while it passes.
 struct Watch {
     framing: Framing,
-    /// Framing was lost: nothing can be read off any more.
-    blind: bool,
     stood_watch: StoodWatch,
     hold: Option<Hold>,
     stood: bool,
@@ -205,7 +249,6 @@ impl Watch {
     fn new(hold: Option<Hold>) -> Self {
         Self {
             framing: Framing::new(),
-            blind: false,
             stood_watch: StoodWatch::new(),
             hold,
             stood: false,
@@ -213,24 +256,20 @@ impl Watch {
         }
     }
 
-    fn see(&mut self, bytes: &[u8]) {
-        if !self.blind {
-            let (stood_watch, goodbye) = (&mut self.stood_watch, &mut self.goodbye);
-            let scanned = self.framing.scan(bytes, |seen| {
-                stood_watch.see(seen);
-                match seen.opcode() {
-                    "error" if goodbye.is_none() => {
-                        *goodbye = Some(seen.arg(1).and_then(|code| code.parse().ok()));
-                    }
-                    "disconnect" if goodbye.is_none() => *goodbye = Some(None),
-                    _ => {}
+    /// # Errors
+    /// Once, where the framing is lost; the rest passes unseen.
+    fn see(&mut self, bytes: &[u8]) -> Result<(), FramingError> {
+        let (stood_watch, goodbye) = (&mut self.stood_watch, &mut self.goodbye);
+        let scanned = self.framing.scan(bytes, |seen| {
+            stood_watch.see(seen);
+            match seen.opcode() {
+                "error" if goodbye.is_none() => {
+                    *goodbye = Some(seen.arg(1).and_then(|code| code.parse().ok()));
                 }
-            });
-            if let Err(error) = scanned {
-                warn!(%error, "guacd's stream cannot be followed, relaying it blind");
-                self.blind = true;
+                "disconnect" if goodbye.is_none() => *goodbye = Some(None),
+                _ => {}
             }
-        }
+        });
         self.stood_watch.saw_bytes(bytes.len());
         if !self.stood && self.stood_watch.verdict() == Verdict::Stood {
             self.stood = self.hold.is_some();
@@ -238,11 +277,18 @@ impl Watch {
                 hold.stood();
             }
         }
+        scanned
+    }
+
+    /// Whether a brokered connection that never stood ended just so: the page
+    /// must then hear from us.
+    fn failed_without_a_word(&self) -> bool {
+        self.hold.is_some() && !self.stood && self.goodbye.is_none() && self.may_speak()
     }
 
     /// Whether an instruction of our own may stand here.
     fn may_speak(&self) -> bool {
-        !self.blind && self.framing.at_boundary()
+        self.framing.at_boundary()
     }
 
     /// guacd's own goodbye says more than the end of its stream.

@@ -157,6 +157,8 @@ impl Stop {
             } => Some(
                 status
                     .and_then(Status::from_code)
+                    // No refusal says success.
+                    .filter(|status| *status != Status::Success)
                     .unwrap_or(Status::UpstreamUnavailable),
             ),
             Self::Closed(Side::Guacd)

@@ -4,6 +4,9 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+/// The crate that knows the language; a room like the others, outside `src`.
+const PROTOCOL: &str = "guac_protocol";
+
 /// A room, and the rooms it may import besides itself.
 const ROOMS: &[(&str, &[&str])] = &[
     ("placement", &[]),
@@ -21,6 +24,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     (
         "tunnel",
         &[
+            PROTOCOL,
             "placement",
             "broker",
             "fleet",
@@ -36,7 +40,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ),
     (
         "demo",
-        &["app", "config", "placement", "shutdown", "logging"],
+        &[PROTOCOL, "app", "config", "placement", "shutdown"],
     ),
     (
         "app",
@@ -177,17 +181,19 @@ fn both_crates_forbid_unsafe_code_by_the_workspace_lints() {
     }
 }
 
+/// The rooms that code names, the protocol crate among them.
 fn imports(code: &str) -> BTreeSet<String> {
     let mut rooms = BTreeSet::new();
     for (at, _) in code.match_indices("crate::") {
         let rest = &code[at + "crate::".len()..];
-        if let Some(group) = rest.strip_prefix('{') {
-            let group = group.split('}').next().unwrap_or_default();
-            let names = group.split(',').map(|name| first_word(name.trim()));
-            rooms.extend(names.filter(|name| !name.is_empty()));
-        } else {
-            rooms.insert(first_word(rest));
-        }
+        assert!(
+            !rest.starts_with('{'),
+            "one `use crate::` a room, no groups"
+        );
+        rooms.insert(first_word(rest));
+    }
+    if code.contains(PROTOCOL) {
+        rooms.insert(PROTOCOL.to_owned());
     }
     rooms
 }

@@ -175,7 +175,7 @@ fn a_claim_that_stood_and_ran_out_does_not_bring_back_what_it_replaced() {
 
 #[test]
 fn a_clock_set_back_does_not_bring_back_what_was_replaced_and_has_run_out() {
-    let (farm, ann, lease) = ("office".into(), user("ann"), secs(LEASE));
+    let (farm, ann) = ("office".into(), user("ann"));
     let claim = |record: &mut LeaseRecord, tunnel: &TunnelId, host: &str, now| {
         assert!(record.claim(&farm, &host.into(), tunnel, Trust::Plain, now));
     };

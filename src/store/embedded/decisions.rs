@@ -16,8 +16,8 @@ pub(super) const NAMES: TableDefinition<'_, (&str, u128), ()> =
 /// In the table of numbers: bytes of JSON in all.
 const BYTES_KEY: &str = "decision-bytes";
 
-/// Decisions forgotten in one call at most.
-const BATCH: usize = 500;
+/// Decisions forgotten in one call at most: a few milliseconds.
+const BATCH: usize = 100;
 
 pub(super) enum Call {
     Keep {

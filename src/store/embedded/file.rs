@@ -1,0 +1,90 @@
+//! The database's file: made for its owner alone, checked before it is used,
+//! and named where it cannot be.
+
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+use redb::backends::FileBackend;
+use redb::{Database, ReadableTable};
+
+use super::{LEASES, META, SCHEMA, SCHEMA_KEY, failed};
+use crate::store::StoreError;
+
+/// Opens the file, making it where it is missing.
+pub(super) fn open(path: &Path) -> Result<Database, StoreError> {
+    guarded(path, || open_here(path))
+}
+
+/// Opens the file, readable by its owner alone: it says who works where.
+fn open_here(path: &Path) -> Result<Database, StoreError> {
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(path)
+        .map_err(|error| cannot_open(path, error))?;
+    let file = FileBackend::new(file);
+    let database = file.and_then(|file| Database::builder().create_with_backend(file));
+    let database = database.map_err(|error| match error {
+        redb::DatabaseError::DatabaseAlreadyOpen => StoreError::InUse {
+            path: path.to_owned(),
+        },
+        other => cannot_open(path, other),
+    })?;
+    check_schema(&database, path)?;
+    // A page that is damaged is found now, not by the first user.
+    let transaction = database.begin_write().map_err(failed)?;
+    super::all(&transaction)?;
+    transaction.abort().map_err(failed)?;
+    Ok(database)
+}
+
+/// The database panics on some kinds of damage; that is a file's fault, not
+/// the end of the process.
+fn guarded<T>(path: &Path, open: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
+    catch_unwind(AssertUnwindSafe(open)).unwrap_or_else(|_| {
+        Err(cannot_open(
+            path,
+            "it is damaged; move it away to start without leases, which users only notice \
+             as a fresh choice of host",
+        ))
+    })
+}
+
+pub(super) fn cannot_open(path: &Path, reason: impl std::fmt::Display) -> StoreError {
+    StoreError::Open {
+        path: path.to_owned(),
+        reason: reason.to_string(),
+    }
+}
+
+pub(super) fn check_schema(database: &Database, path: &Path) -> Result<(), StoreError> {
+    let transaction = database.begin_write().map_err(failed)?;
+    let found = {
+        transaction.open_table(LEASES).map_err(failed)?;
+        transaction
+            .open_table(super::decisions::DECISIONS)
+            .map_err(failed)?;
+        transaction
+            .open_table(super::decisions::NAMES)
+            .map_err(failed)?;
+        let mut meta = transaction.open_table(META).map_err(failed)?;
+        let found = meta.get(SCHEMA_KEY).map_err(failed)?.map(|n| n.value());
+        if found.is_none() {
+            meta.insert(SCHEMA_KEY, SCHEMA).map_err(failed)?;
+        }
+        found.unwrap_or(SCHEMA)
+    };
+    if found > SCHEMA {
+        return Err(StoreError::Newer {
+            path: PathBuf::from(path),
+            found,
+            known: SCHEMA,
+        });
+    }
+    transaction.commit().map_err(failed)
+}
