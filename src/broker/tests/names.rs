@@ -76,7 +76,8 @@ async fn a_bare_name_that_two_share_is_its_own() {
     // The picture follows the store a moment later.
     let ambiguous = async {
         loop {
-            let preview = house.broker.preview(&request("ann"), in_time());
+            let bare = request("ann");
+            let preview = house.broker.preview(&bare, in_time());
             let answer = preview.await.unwrap();
             if answer.decision.trust == Trust::Ambiguous {
                 break answer;
