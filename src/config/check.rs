@@ -3,6 +3,7 @@
 //! What collides is refused in [`super::overlaps`], what leads nowhere warned of
 //! in [`super::references`]; here are the rules between settings.
 
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,6 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(15);
 pub(super) fn conclude(mut gathered: Gathered, report: &mut Report) -> Config {
     overlaps::refuse(&gathered, report);
     refuse_overlapping_probes(&gathered.config, report);
+    refuse_guacd_that_is_us(&gathered, report);
     warn_of_impatience(&gathered, report);
     warn_of_empty_tags(&gathered, report);
     if !gathered.incomplete {
@@ -42,6 +44,31 @@ fn refuse_overlapping_probes(config: &Config, report: &mut Report) {
         if let Some(at) = written.into_iter().find_map(|key| report.origin_of(key)) {
             report.fault(at, Problem::ProbeOverlap);
         }
+    }
+}
+
+/// One `select` would dial us, and that one again, until descriptors run out.
+fn refuse_guacd_that_is_us(gathered: &Gathered, report: &mut Report) {
+    let guacd = &gathered.config.guacd.address;
+    let mut listens: Vec<_> = gathered.listen.iter().map(|d| d.listen.address).collect();
+    if listens.is_empty() {
+        listens.push(Listen::default().address);
+    }
+    let ip = match guacd.host.as_str() {
+        "localhost" => Ok(IpAddr::from(Ipv4Addr::LOCALHOST)),
+        host => host.parse(),
+    };
+    let is_us = |listen: &SocketAddr| {
+        let same =
+            |ip: IpAddr| listen.ip() == ip || (listen.ip().is_unspecified() && ip.is_loopback());
+        listen.port() == guacd.port && ip.as_ref().is_ok_and(|ip| same(*ip))
+    };
+    let written = ["guacd.address", "listen.address"];
+    let at = written.into_iter().find_map(|key| report.origin_of(key));
+    let at = at.or_else(|| gathered.listen.iter().find_map(|draft| draft.address_at));
+    if let (Some(at), true) = (at, listens.iter().any(is_us)) {
+        let address = guacd.to_string();
+        report.fault(at, Problem::GuacdIsUs { address });
     }
 }
 

@@ -150,6 +150,8 @@ pub(super) enum Problem {
         show_time(*together)
     )]
     LongBudgets { together: Duration },
+    #[error("guacd's address {address} is one we listen on ourselves")]
+    GuacdIsUs { address: String },
     #[error(
         "a handshake may take {}, and Guacamole waits 15s for each step of it",
         show_time(*handshake)
@@ -192,9 +194,7 @@ impl Problem {
             Self::NotRegular => "only regular files and links to them are read",
             Self::NotUtf8 { .. } => "save the file as UTF-8",
             Self::ByteOrderMark => "save the file as UTF-8 without a byte order mark",
-            Self::Empty => {
-                "fill it or remove it; a file with only a comment counts as filled in TOML"
-            }
+            Self::Empty => "fill it; a TOML file with only a comment in it counts as filled",
             Self::OtherFormat => "only *.toml and *.json are read; convert or rename it",
             Self::RepeatedKey { .. } => "remove one of them",
             Self::GlobalOnly { .. } => "set it in [broker]",
@@ -233,6 +233,9 @@ impl Problem {
             }
             Self::NoListenerOfSource { .. } => {
                 "give a listener this `source`; until then no connection id or name leads here"
+            }
+            Self::GuacdIsUs { .. } => {
+                "name the address guacd itself listens on, such as 127.0.0.1:4823 (guacd -l 4823)"
             }
             Self::LongBudgets { .. } => {
                 "shorten `connect_timeout` in [guacd] or `placement_timeout` in [broker]"

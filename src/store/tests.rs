@@ -324,14 +324,4 @@ mod archive {
         let store = Embedded::open(&path).unwrap();
         assert_eq!(store.decision(one.id).await, Ok(Some(one.json)));
     }
-
-    #[test]
-    fn the_file_is_nobody_elses_to_read() {
-        use std::os::unix::fs::PermissionsExt;
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("leases.redb");
-        let _store = Embedded::open(&path).unwrap();
-        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o600);
-    }
 }
