@@ -117,7 +117,12 @@ impl Members {
             let empty = directory.members(&id.value).next().is_none();
             if enabled && empty && !self.explained.contains(&id.value) {
                 let farm = id.value.to_string();
-                report.warning(id.at, Problem::FarmWithoutHosts { farm });
+                let problem = Problem::FarmWithoutHosts { farm };
+                // Where no host is written down at all, somebody is still at it.
+                match gathered.host_ids.is_empty() {
+                    true => report.advice(id.at, problem),
+                    false => report.warning(id.at, problem),
+                }
             }
         }
         if let Some(id) = &gathered.default_farm
