@@ -16,6 +16,7 @@ mod support;
 mod suite {
     mod admin;
     mod audit;
+    mod capacity;
     mod carriers;
     mod explain;
     mod handshake;
@@ -25,6 +26,9 @@ mod suite {
     mod lifecycle;
     mod log;
     mod malformed;
+    mod observe;
+    mod parameters;
+    mod people;
     mod placement_wire;
     mod refusals;
     mod relay;
@@ -32,5 +36,6 @@ mod suite {
     mod rewrite;
     mod simulation;
     mod stood;
+    mod tokens;
     mod wire;
 }
