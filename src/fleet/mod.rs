@@ -105,6 +105,7 @@ impl Fleet {
                 tunnel: tunnel.clone(),
                 key: decision.key.clone(),
                 user: decision.user.clone(),
+                trust: decision.trust,
                 farm: farm.clone(),
                 since: now,
                 stood: None,

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::aim::Aim;
+use super::aim::{Aim, Trust};
 use super::decision::Reason;
 use super::directory::Mode;
 use super::ids::{FarmId, HostId};
@@ -39,7 +39,7 @@ pub(super) fn held(
     let mut barred = None;
     let leased = leases.held(now).filter(|(farm, _)| **farm == aim.farm.id);
     let leased = leased.map(|(_, host)| host);
-    for host in leased.chain(tunnels(snapshot, key, |farm| *farm == aim.farm.id)) {
+    for host in leased.chain(tunnels(snapshot, aim, key, |farm| *farm == aim.farm.id)) {
         if may_return(snapshot, aim, host).is_some() {
             return Held::On(host.clone());
         }
@@ -52,7 +52,7 @@ pub(super) fn held(
         None => leases
             .held(now)
             .map(|(_, host)| host)
-            .chain(tunnels(snapshot, key, |_| true))
+            .chain(tunnels(snapshot, aim, key, |_| true))
             .find(|host| may_return(snapshot, aim, host).is_some())
             .map_or(Held::Nowhere, |host| Held::On(host.clone())),
     }
@@ -60,15 +60,19 @@ pub(super) fn held(
 
 /// Hosts on which our own tunnels of this key are open, in farms that count:
 /// the store may have lost a lease, the tunnel is still there. A host that left
-/// its farm still counts, since its tunnel does.
+/// its farm still counts, since its tunnel does. A tunnel in doubt that has no
+/// part in the lease keeps others in doubt together, and draws no user who is
+/// believed.
 fn tunnels<'a>(
     snapshot: &'a Snapshot,
+    aim: &'a Aim<'_>,
     key: &'a LeaseKey,
     counts: impl Fn(&FarmId) -> bool,
 ) -> impl Iterator<Item = &'a HostId> {
+    let in_doubt = aim.trust == Trust::Doubtful;
     snapshot.hosts.iter().filter_map(move |(id, view)| {
-        let mut open = view.tunnels.iter();
-        open.any(|t| t.key.as_ref() == Some(key) && counts(&t.farm))
+        let mut open = view.tunnels.iter().filter(|t| counts(&t.farm));
+        open.any(|t| t.key.as_ref() == Some(key) && (in_doubt || t.trust != Trust::Doubtful))
             .then_some(id)
     })
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::aim::Trust;
 use super::directory::{Directory, Mode};
 use super::identity::{People, UserKey};
 use super::ids::{FarmId, HostId, TunnelId};
@@ -84,6 +85,8 @@ pub struct TunnelView {
     pub key: Option<LeaseKey>,
     /// Its user; `None` where Guacamole prompts.
     pub user: Option<UserKey>,
+    /// Whether its user is to be believed.
+    pub trust: Trust,
     /// The farm it was placed in.
     pub farm: FarmId,
     /// When its seat was taken.

@@ -104,6 +104,7 @@ fn report(host: u32) -> Report {
 
 fn tunnels(host: u32, count: u32) -> Vec<TunnelView> {
     let tunnel = |nth| TunnelView {
+        trust: Trust::Plain,
         tunnel: format!("t{host}x{nth}").into(),
         key: user(host, nth).as_ref().map(LeaseKey::of_user),
         user: user(host, nth),

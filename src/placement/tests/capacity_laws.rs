@@ -85,6 +85,7 @@ impl Rush {
         if let Outcome::Placed(placement) = &decision.outcome {
             self.tunnels += 1;
             let view = TunnelView {
+                trust: Trust::Plain,
                 tunnel: format!("t{}", self.tunnels).into(),
                 key: decision.key.clone(),
                 user: decision.user.clone(),

@@ -147,6 +147,7 @@ prop_compose! {
     ) -> TunnelView {
         let user = UserKey::new(who, "");
         TunnelView {
+ trust: Trust::Plain,
             tunnel: format!("t{id}").into(),
             key: user.as_ref().map(LeaseKey::of_user),
             user,

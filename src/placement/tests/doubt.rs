@@ -23,6 +23,28 @@ impl Life {
 }
 
 #[test]
+fn without_a_part_in_the_lease_it_draws_no_user_who_is_believed() {
+    let world = farm("office")
+        .with(host("a").answering())
+        .with(host("b").answering().pending_in_doubt("ann"))
+        .lingers("office", "a", 300);
+    assert_eq!(world.ask("ann"), Ok(("a".into(), Reason::Lease)));
+}
+
+#[test]
+fn others_in_doubt_are_kept_together_with_it() {
+    let world = farm("office")
+        .with(host("a").answering())
+        .with(host("b").answering().pending_in_doubt("ann"));
+    let posing = Claims {
+        name: "mallory".to_owned(),
+        ..claims("ann")
+    };
+    let went = went(world.decide_as(by_resource("office"), posing));
+    assert_eq!(went, Ok(("b".into(), Reason::Tunnel)));
+}
+
+#[test]
 fn where_there_is_no_lease_its_own_claim_ends_with_it() {
     life()
         .doubt("t", "a")

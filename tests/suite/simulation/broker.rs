@@ -76,6 +76,7 @@ impl Broker {
     ) -> bool {
         let farm = decision.farm.clone().unwrap();
         let seat = TunnelView {
+            trust: decision.trust,
             tunnel: tunnel.clone(),
             key: decision.key.clone(),
             user: decision.user.clone(),

@@ -49,6 +49,8 @@ pub(super) struct Drawn<'a> {
     pub(super) resource: Option<&'a Resource>,
     pub(super) who: Option<Who>,
     pub(super) key: Option<Key>,
+    /// Login and RDP user are two persons.
+    pub(super) in_doubt: bool,
     /// The farm's hosts.
     pub(super) figures: BTreeMap<&'a HostId, Figures<'a>>,
 }
@@ -68,6 +70,7 @@ impl<'a> Ground<'a> {
             resource: None,
             who: None,
             key: None,
+            in_doubt: ask.disagrees(),
             figures: BTreeMap::new(),
         };
         let (resource, farm) = match ask.leads(self.scene) {
@@ -133,7 +136,8 @@ impl<'a> Ground<'a> {
             let member = drawn.figures.get(*host);
             member.is_some_and(|figures| figures.view.mode != Mode::Maintenance)
         };
-        let kept = || self.model.keeping(key, self.now);
+        let draws = |seat: &&Seat| drawn.in_doubt || seat.draws_believed(self.now);
+        let kept = || self.model.keeping(key, self.now).filter(draws);
         let here: Vec<_> = kept()
             .filter(|s| s.farm == farm.id)
             .map(|s| &s.host)

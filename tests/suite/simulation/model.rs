@@ -54,6 +54,8 @@ pub(super) struct Seat {
     /// The tunnel is open; else only its end is not written yet.
     pub(super) open: bool,
     pub(super) doubtful: bool,
+    /// It came in doubt, believed since or not.
+    pub(super) in_doubt: bool,
     /// It has a part in the lease.
     pub(super) holds: bool,
     /// Its standing is written.
@@ -72,6 +74,7 @@ impl Seat {
             stood: None,
             open: true,
             doubtful,
+            in_doubt: doubtful,
             holds: false,
             written: false,
             until: Timestamp::default(),
@@ -80,6 +83,12 @@ impl Seat {
 
     pub(super) fn who(&self) -> Option<&Who> {
         self.key.as_ref().map(|key| &key.who)
+    }
+
+    /// Whether it keeps users who are believed: in doubt it does by its part in
+    /// the lease alone.
+    pub(super) fn draws_believed(&self, now: Timestamp) -> bool {
+        !self.in_doubt || (self.holds && self.until > now)
     }
 
     /// Whether it keeps its user on its host.

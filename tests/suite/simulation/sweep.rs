@@ -14,6 +14,10 @@ use super::verdict::{Rule, Violation, broken};
 pub(super) fn after_step(day: &mut Day) -> Result<(), Violation> {
     let mut hosts = BTreeMap::new();
     for (id, seat) in day.model.seats.iter().filter(|(_, seat)| seat.open) {
+        // Somebody in doubt beside the lease is somebody else.
+        if seat.in_doubt && !seat.holds {
+            continue;
+        }
         let Some(key) = &seat.key else { continue };
         let first = *hosts.entry((key, &seat.farm)).or_insert(&seat.host);
         if *first != seat.host {

@@ -131,9 +131,18 @@ impl HostWords {
         self.tunnel(who, Some(ago(seconds)))
     }
 
+    /// A tunnel that has not stood, of somebody who only says to be that user.
+    pub(in super::super) fn pending_in_doubt(self, who: &str) -> Self {
+        let mut host = self.pending(who);
+        let tunnel = host.view.tunnels.last_mut().unwrap();
+        tunnel.trust = Trust::Doubtful;
+        host
+    }
+
     fn tunnel(mut self, who: &str, stood: Option<Timestamp>) -> Self {
         let user = UserKey::new(who, "");
         self.view.tunnels.push(TunnelView {
+            trust: Trust::Plain,
             tunnel: format!("{} {}", self.host.id, self.view.tunnels.len()).into(),
             key: user.as_ref().map(LeaseKey::of_user),
             user,
