@@ -82,6 +82,7 @@ fn a_dry_run_changes_nothing_and_foretells_the_placement() {
 
     let (_visitor, peer) = stage.tunnel(&Visit::office("ann"));
     assert_eq!(first["host"], stage.host_of(&peer));
+    stage.broker.placed("ann");
     assert_eq!(stage.broker.lines("Placed").len(), 1);
     // And none of it is kept.
     for told in [&first, &second] {
@@ -215,7 +216,12 @@ fn past_refusals_are_explained_with_hosts_and_without_also_after_a_restart() {
             .answer("hostname", "sessionguard:resourc=office")
             .refused_at(&stage.broker),
     ];
-    let ids: Vec<_> = stage.broker.lines("Refused").iter().map(id_of).collect();
+    let ids: Vec<_> = stage
+        .broker
+        .wait_for_lines("Refused", 3)
+        .iter()
+        .map(id_of)
+        .collect();
     for (refusal, id) in told.iter().zip(&ids) {
         assert!(refusal.text.contains(id.as_str()), "{refusal:?} {id}");
     }
