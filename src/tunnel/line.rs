@@ -105,7 +105,7 @@ impl Line {
                     None => std::future::pending().await,
                 }
             }, if sides.contains(&Side::Guacd) => (Side::Guacd, ready),
-            else => return Err(Stop::left(Side::Guacd)),
+            else => return Err(Stop::Closed(Side::Guacd)),
         };
         let socket = match (side, guacd) {
             (Side::Guacd, Some(guacd)) => guacd,
@@ -113,7 +113,7 @@ impl Line {
         };
         let mut bytes = Vec::new();
         match ready.and_then(|()| take(socket, &mut bytes)) {
-            Ok(Some(0)) => Err(Stop::left(side)),
+            Ok(Some(0)) => Err(Stop::Closed(side)),
             Ok(_) => Ok(self.handshake.feed(side, &bytes)?),
             Err(error) => Err(Stop::Socket { side, error }),
         }
@@ -161,7 +161,7 @@ impl Line {
     pub(super) async fn tell_guacd(&mut self, instruction: &Instruction) -> Result<(), Stop> {
         let bytes = instruction.encode(Side::Guacd)?;
         let Some(guacd) = &mut self.guacd else {
-            return Err(Stop::left(Side::Guacd));
+            return Err(Stop::Closed(Side::Guacd));
         };
         let side = Side::Guacd;
         let written = guacd.write_all(&bytes).await;

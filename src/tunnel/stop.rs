@@ -94,11 +94,6 @@ pub(super) enum Stop {
 }
 
 impl Stop {
-    /// A side left in the middle of things.
-    pub(super) fn left(side: Side) -> Self {
-        Self::Closed(side)
-    }
-
     /// An event that cannot follow where the tunnel stands: somebody ended it.
     pub(super) fn unexpected(event: &Event) -> Self {
         match event {
