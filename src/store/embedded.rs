@@ -6,7 +6,9 @@
 //! second one is told so.
 
 mod decisions;
+mod documents;
 mod file;
+mod leases;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -15,11 +17,12 @@ use std::thread;
 use redb::{Database, Durability, ReadableTable, TableDefinition, WriteTransaction};
 use tokio::sync::{mpsc, oneshot};
 
-use super::{Answer, Archive, Bounds, Kept, Replaced, Store, StoreError, Version, Versioned};
+use super::{
+    Answer, Archive, Bounds, Document, Documents, Edit, Kept, Kind, Replaced, Store, StoreError,
+    Version, Versioned,
+};
 use crate::placement::{LeaseKey, LeaseRecord};
 
-/// Key text to version and record as JSON.
-const LEASES: TableDefinition<'_, &str, (u64, &[u8])> = TableDefinition::new("leases");
 /// Names to numbers: the schema, and the last version given out.
 const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
 
@@ -41,20 +44,9 @@ pub struct Embedded {
 }
 
 enum Call {
-    Read {
-        key: LeaseKey,
-        answer: Reply<Versioned>,
-    },
-    Replace {
-        key: LeaseKey,
-        expected: Version,
-        record: LeaseRecord,
-        answer: Reply<Replaced>,
-    },
-    All {
-        answer: Reply<Vec<(LeaseKey, Versioned)>>,
-    },
+    Leases(leases::Call),
     Archive(decisions::Call),
+    Documents(documents::Call),
 }
 
 type Reply<T> = oneshot::Sender<Result<T, StoreError>>;
@@ -113,7 +105,7 @@ impl Drop for Embedded {
 impl Store for Embedded {
     fn read<'a>(&'a self, key: &'a LeaseKey) -> Answer<'a, Versioned> {
         let key = key.clone();
-        Box::pin(self.call(|answer| Call::Read { key, answer }))
+        Box::pin(self.call(|answer| Call::Leases(leases::Call::Read { key, answer })))
     }
 
     fn replace<'a>(
@@ -123,16 +115,18 @@ impl Store for Embedded {
         record: LeaseRecord,
     ) -> Answer<'a, Replaced> {
         let key = key.clone();
-        Box::pin(self.call(move |answer| Call::Replace {
-            key,
-            expected,
-            record,
-            answer,
+        Box::pin(self.call(move |answer| {
+            Call::Leases(leases::Call::Replace {
+                key,
+                expected,
+                record,
+                answer,
+            })
         }))
     }
 
     fn all(&self) -> Answer<'_, Vec<(LeaseKey, Versioned)>> {
-        Box::pin(self.call(|answer| Call::All { answer }))
+        Box::pin(self.call(|answer| Call::Leases(leases::Call::All { answer })))
     }
 }
 
@@ -160,6 +154,29 @@ impl Archive for Embedded {
 
     fn prune(&self, bounds: Bounds) -> Answer<'_, usize> {
         Box::pin(self.call(move |answer| Call::Archive(decisions::Call::Prune { bounds, answer })))
+    }
+}
+
+impl Documents for Embedded {
+    fn documents(&self, kind: Kind) -> Answer<'_, Vec<Document>> {
+        Box::pin(self.call(move |answer| Call::Documents(documents::Call::All { kind, answer })))
+    }
+
+    fn document<'a>(&'a self, kind: Kind, id: &'a str) -> Answer<'a, Option<Document>> {
+        let id = id.to_owned();
+        Box::pin(
+            self.call(move |answer| Call::Documents(documents::Call::One { kind, id, answer })),
+        )
+    }
+
+    fn edit(&self, edits: Vec<Edit>, sync: bool) -> Answer<'_, Replaced> {
+        Box::pin(self.call(move |answer| {
+            Call::Documents(documents::Call::Edit {
+                edits,
+                sync,
+                answer,
+            })
+        }))
     }
 }
 
@@ -216,9 +233,9 @@ enum Commit {
 impl Call {
     fn needs(&self) -> Commit {
         match self {
-            Self::Replace { .. } => Commit::Now,
-            Self::Read { .. } | Self::All { .. } => Commit::Nothing,
+            Self::Leases(call) => call.needs(),
             Self::Archive(call) => call.needs(),
+            Self::Documents(call) => call.needs(),
         }
     }
 }
@@ -268,22 +285,9 @@ fn apply(
     pending: &mut Vec<Pending>,
 ) -> Result<(), StoreError> {
     match call {
-        Call::Read { key, answer } => {
-            let leases = transaction.open_table(LEASES).map_err(failed);
-            let found = leases.and_then(|leases| read(&leases, key.as_str()));
-            later(found, answer, pending)
-        }
-        Call::Replace {
-            key,
-            expected,
-            record,
-            answer,
-        } => {
-            let done = replace(transaction, key.as_str(), expected, &record);
-            later(done, answer, pending)
-        }
-        Call::All { answer } => later(all(transaction), answer, pending),
+        Call::Leases(call) => call.apply(transaction, pending),
         Call::Archive(call) => call.apply(transaction, pending),
+        Call::Documents(call) => call.apply(transaction, pending),
     }
 }
 
@@ -309,74 +313,21 @@ fn later<T: 'static>(
 }
 
 fn refuse(call: Call, error: StoreError) {
-    // As above: a caller that left needs no answer.
     match call {
-        Call::Read { answer, .. } => drop(answer.send(Err(error))),
-        Call::Replace { answer, .. } => drop(answer.send(Err(error))),
-        Call::All { answer } => drop(answer.send(Err(error))),
+        Call::Leases(call) => call.refuse(error),
         Call::Archive(call) => call.refuse(error),
+        Call::Documents(call) => call.refuse(error),
     }
 }
 
-fn read(
-    leases: &impl ReadableTable<&'static str, (u64, &'static [u8])>,
-    key: &str,
-) -> Result<Versioned, StoreError> {
-    match leases.get(key).map_err(failed)? {
-        Some(stored) => {
-            let (version, json) = stored.value();
-            decode(version, json)
-        }
-        None => Ok(Versioned::default()),
-    }
-}
-
-fn replace(
-    transaction: &WriteTransaction,
-    key: &str,
-    expected: Version,
-    record: &LeaseRecord,
-) -> Result<Replaced, StoreError> {
-    let mut leases = transaction.open_table(LEASES).map_err(failed)?;
-    let stored = leases.get(key).map_err(failed)?.map_or(0, |s| s.value().0);
-    if stored != expected.0 {
-        return Ok(Replaced::Conflict);
-    }
-    if record.is_empty() {
-        leases.remove(key).map_err(failed)?;
-        return Ok(Replaced::Done);
-    }
-    // Versions are never given out twice, not even for a key that was removed
-    // and came back: an old reader must not mistake the new record for its own.
+/// Versions are never given out twice, not even for a key that was removed and
+/// came back: an old reader must not mistake the new record for its own.
+fn next_version(transaction: &WriteTransaction) -> Result<u64, StoreError> {
     let mut meta = transaction.open_table(META).map_err(failed)?;
-    let last = meta
-        .get(VERSION_KEY)
-        .map_err(failed)?
-        .map_or(0, |n| n.value());
-    meta.insert(VERSION_KEY, last + 1).map_err(failed)?;
-    let json = serde_json::to_vec(record).map_err(failed)?;
-    let row = (last + 1, json.as_slice());
-    leases.insert(key, row).map_err(failed)?;
-    Ok(Replaced::Done)
-}
-
-fn all(transaction: &WriteTransaction) -> Result<Vec<(LeaseKey, Versioned)>, StoreError> {
-    let leases = transaction.open_table(LEASES).map_err(failed)?;
-    let rows = leases.iter().map_err(failed)?;
-    rows.map(|row| {
-        let (key, stored) = row.map_err(failed)?;
-        let (version, json) = stored.value();
-        let key = LeaseKey::from_stored(key.value().to_owned());
-        Ok((key, decode(version, json)?))
-    })
-    .collect()
-}
-
-fn decode(version: u64, json: &[u8]) -> Result<Versioned, StoreError> {
-    Ok(Versioned {
-        version: Version(version),
-        record: serde_json::from_slice(json).map_err(failed)?,
-    })
+    let last = meta.get(VERSION_KEY).map_err(failed)?;
+    let next = last.map_or(0, |number| number.value()) + 1;
+    meta.insert(VERSION_KEY, next).map_err(failed)?;
+    Ok(next)
 }
 
 fn failed(error: impl std::fmt::Display) -> StoreError {

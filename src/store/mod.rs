@@ -1,13 +1,15 @@
-//! The memory: lease records that outlive the process, and the archive of past
-//! decisions.
+//! The memory: lease records that outlive the process, documents such as host
+//! modes, and the archive of past decisions.
 //!
 //! A store holds one [`LeaseRecord`] a [`LeaseKey`] and changes it only by
 //! conditional replacement: a writer names the version it read, and loses where
 //! somebody else wrote in between. Nothing else is needed to give one user one
-//! host, so nothing else is offered. The [`Archive`] is apart from it: nobody is
-//! placed by it. Called by the broker alone.
+//! host, so nothing else is offered there. [`Documents`] holds what is written
+//! rarely and read at the start, by the same rule; the [`Archive`] is apart from
+//! both: nobody is placed by it.
 
 mod archive;
+mod documents;
 mod embedded;
 
 use std::future::Future;
@@ -17,6 +19,7 @@ use std::pin::Pin;
 use crate::placement::{LeaseKey, LeaseRecord};
 
 pub use archive::{Archive, Bounds, Kept};
+pub use documents::{Document, Documents, Edit, Kind};
 pub use embedded::Embedded;
 
 /// What a store call gives back.

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use redb::backends::FileBackend;
 use redb::{Database, ReadableTable};
 
-use super::{LEASES, META, SCHEMA, SCHEMA_KEY, failed};
+use super::leases::{self, LEASES};
+use super::{META, SCHEMA, SCHEMA_KEY, failed};
 use crate::store::StoreError;
 
 /// Opens the file, making it where it is missing.
@@ -38,7 +39,7 @@ fn open_here(path: &Path) -> Result<Database, StoreError> {
     check_schema(&database, path)?;
     // A page that is damaged is found now, not by the first user.
     let transaction = database.begin_write().map_err(failed)?;
-    super::all(&transaction)?;
+    leases::all(&transaction)?;
     transaction.abort().map_err(failed)?;
     Ok(database)
 }
@@ -71,6 +72,9 @@ pub(super) fn check_schema(database: &Database, path: &Path) -> Result<(), Store
             .map_err(failed)?;
         transaction
             .open_table(super::decisions::NAMES)
+            .map_err(failed)?;
+        transaction
+            .open_table(super::documents::DOCUMENTS)
             .map_err(failed)?;
         let mut meta = transaction.open_table(META).map_err(failed)?;
         let found = meta.get(SCHEMA_KEY).map_err(failed)?.map(|n| n.value());

@@ -1,0 +1,72 @@
+//! Small documents that outlive the process and that many may write: host
+//! modes, last reports, keys. What they say is their owners' business; here
+//! they are text under a kind and an id.
+
+use super::{Answer, Replaced, Version};
+
+/// What a document is about; ids are unique within one kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// The orders on a host's mode, under the host's id.
+    Mode,
+    /// A host's last report, under the host's id.
+    Report,
+    /// An API key, under the key's id.
+    Key,
+    /// A command for a host's agent, under the command's id.
+    Command,
+}
+
+impl Kind {
+    /// The name it is stored under; never changes.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Mode => "mode",
+            Self::Report => "report",
+            Self::Key => "key",
+            Self::Command => "command",
+        }
+    }
+}
+
+/// What keeps documents.
+///
+/// As for [`super::Store`]: a call that was cancelled may or may not have taken
+/// effect, an answer means that it has.
+pub trait Documents: Send + Sync + 'static {
+    /// Every document of a kind, in the order of their ids.
+    fn documents(&self, kind: Kind) -> Answer<'_, Vec<Document>>;
+
+    /// One document; `None` where there is none.
+    fn document<'a>(&'a self, kind: Kind, id: &'a str) -> Answer<'a, Option<Document>>;
+
+    /// Makes these edits, all of them or, where one of the documents is not of
+    /// the version its edit expects, none. With `sync` they are on disk once it
+    /// answers; without it they are soon.
+    fn edit(&self, edits: Vec<Edit>, sync: bool) -> Answer<'_, Replaced>;
+}
+
+/// A document as it is stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Document {
+    /// Its id within its kind.
+    pub id: String,
+    /// Which writing this is, to be named when it is edited.
+    pub version: Version,
+    /// What was written.
+    pub text: String,
+}
+
+/// One change of one document.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Edit {
+    /// What it is about.
+    pub kind: Kind,
+    /// Its id within its kind.
+    pub id: String,
+    /// The version it must have: [`Version::ABSENT`] where there must be none.
+    /// `None`: whatever there is.
+    pub expected: Option<Version>,
+    /// What it shall say; `None` removes it.
+    pub text: Option<String>,
+}

@@ -1,0 +1,117 @@
+//! The leases' table and the calls on it.
+
+use redb::{ReadableTable, TableDefinition, WriteTransaction};
+
+use super::{Commit, Pending, Reply, failed, later, next_version};
+use crate::placement::{LeaseKey, LeaseRecord};
+use crate::store::{Replaced, StoreError, Version, Versioned};
+
+/// Key text to version and record as JSON.
+pub(super) const LEASES: TableDefinition<'_, &str, (u64, &[u8])> = TableDefinition::new("leases");
+
+pub(super) enum Call {
+    Read {
+        key: LeaseKey,
+        answer: Reply<Versioned>,
+    },
+    Replace {
+        key: LeaseKey,
+        expected: Version,
+        record: LeaseRecord,
+        answer: Reply<Replaced>,
+    },
+    All {
+        answer: Reply<Vec<(LeaseKey, Versioned)>>,
+    },
+}
+
+impl Call {
+    pub(super) fn needs(&self) -> Commit {
+        match self {
+            Self::Replace { .. } => Commit::Now,
+            Self::Read { .. } | Self::All { .. } => Commit::Nothing,
+        }
+    }
+
+    pub(super) fn apply(
+        self,
+        transaction: &WriteTransaction,
+        pending: &mut Vec<Pending>,
+    ) -> Result<(), StoreError> {
+        match self {
+            Self::Read { key, answer } => later(read(transaction, key.as_str()), answer, pending),
+            Self::Replace {
+                key,
+                expected,
+                record,
+                answer,
+            } => {
+                let done = replace(transaction, key.as_str(), expected, &record);
+                later(done, answer, pending)
+            }
+            Self::All { answer } => later(all(transaction), answer, pending),
+        }
+    }
+
+    pub(super) fn refuse(self, error: StoreError) {
+        // A caller that left needs no answer.
+        match self {
+            Self::Read { answer, .. } => drop(answer.send(Err(error))),
+            Self::Replace { answer, .. } => drop(answer.send(Err(error))),
+            Self::All { answer } => drop(answer.send(Err(error))),
+        }
+    }
+}
+
+fn read(transaction: &WriteTransaction, key: &str) -> Result<Versioned, StoreError> {
+    let leases = transaction.open_table(LEASES).map_err(failed)?;
+    match leases.get(key).map_err(failed)? {
+        Some(stored) => {
+            let (version, json) = stored.value();
+            decode(version, json)
+        }
+        None => Ok(Versioned::default()),
+    }
+}
+
+fn replace(
+    transaction: &WriteTransaction,
+    key: &str,
+    expected: Version,
+    record: &LeaseRecord,
+) -> Result<Replaced, StoreError> {
+    let mut leases = transaction.open_table(LEASES).map_err(failed)?;
+    let stored = leases.get(key).map_err(failed)?.map_or(0, |s| s.value().0);
+    if stored != expected.0 {
+        return Ok(Replaced::Conflict);
+    }
+    if record.is_empty() {
+        leases.remove(key).map_err(failed)?;
+        return Ok(Replaced::Done);
+    }
+    let json = serde_json::to_vec(record).map_err(failed)?;
+    let row = (next_version(transaction)?, json.as_slice());
+    leases.insert(key, row).map_err(failed)?;
+    Ok(Replaced::Done)
+}
+
+pub(super) fn all(
+    transaction: &WriteTransaction,
+) -> Result<Vec<(LeaseKey, Versioned)>, StoreError> {
+    let leases = transaction.open_table(LEASES).map_err(failed)?;
+    let rows = leases.iter().map_err(failed)?;
+    rows.map(|row| {
+        let (key, stored) = row.map_err(failed)?;
+        let (version, json) = stored.value();
+        let key = LeaseKey::from_stored(key.value().to_owned());
+        Ok((key, decode(version, json)?))
+    })
+    .collect()
+}
+
+fn decode(version: u64, json: &[u8]) -> Result<Versioned, StoreError> {
+    Ok(Versioned {
+        version: Version(version),
+        record: serde_json::from_slice(json).map_err(failed)?,
+    })
+}
