@@ -18,6 +18,7 @@ mod suite {
     mod audit;
     mod capacity;
     mod carriers;
+    mod demo;
     mod explain;
     mod handshake;
     mod house;

@@ -1,6 +1,7 @@
 //! `sessionguard demo`: the broker at work, with nothing else installed.
 
 use std::io::{self, IsTerminal};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -19,15 +20,33 @@ const RDP_PORT: u16 = 3389;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
+    /// Play no scenes: stay until Ctrl-C for a real Guacamole, and show each
+    /// decision and what is sent to guacd as it happens
+    #[arg(long)]
+    stay: bool,
+    /// Where to listen for that Guacamole
+    #[arg(
+        long,
+        value_name = "ADDR:PORT",
+        requires = "stay",
+        default_value = "127.0.0.1:4822"
+    )]
+    listen: SocketAddr,
     /// A real guacd in place of the stand-in; it logs on for real, so it needs
-    /// --host as well (a scripted host has no desktop to log on to)
-    #[arg(long, value_name = "ADDR[:PORT]", value_parser = guacd_address, requires = "host")]
+    /// --hosts as well (a scripted host has no desktop to log on to)
+    #[arg(long, value_name = "ADDR[:PORT]", value_parser = guacd_address, requires = "hosts")]
     guacd: Option<HostPort>,
-    /// A real host in place of the scripted ones; give two or more
-    #[arg(long, value_name = "ADDR[:PORT]", value_parser = host_address)]
-    host: Vec<HostPort>,
-    /// The account on the real hosts
-    #[arg(long, requires = "guacd", requires = "password_file")]
+    /// Real hosts in place of the scripted ones, two or more: A,B,C
+    #[arg(long, value_name = "ADDR[:PORT],...", value_parser = host_address, value_delimiter = ',')]
+    hosts: Vec<HostPort>,
+    /// The account on the real hosts, without its domain; with --stay,
+    /// Guacamole brings its own
+    #[arg(
+        long,
+        value_parser = bare_name, requires = "guacd",
+        requires = "password_file",
+        conflicts_with = "stay"
+    )]
     username: Option<String>,
     /// A file that holds its password
     #[arg(long, value_name = "FILE", requires = "username")]
@@ -35,9 +54,9 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> ExitCode {
-    if arguments.host.len() == 1 {
+    if arguments.hosts.len() == 1 && !arguments.stay {
         complain(format_args!(
-            "demo: a farm of one host has nothing to show, give --host twice"
+            "demo: a farm of one host has nothing to show, give two: --hosts A,B"
         ));
         return ExitCode::from(USAGE);
     }
@@ -48,8 +67,9 @@ pub(super) fn run(arguments: &Arguments) -> ExitCode {
     let terminal = io::stdout().is_terminal();
     let options = Options {
         guacd: arguments.guacd.clone(),
-        hosts: arguments.host.clone(),
+        hosts: arguments.hosts.clone(),
         login,
+        stay: arguments.stay.then_some(arguments.listen),
         colour: terminal && std::env::var_os("NO_COLOR").is_none_or(|set| set.is_empty()),
         pauses: terminal,
     };
@@ -108,6 +128,14 @@ fn password(file: &Path) -> Result<String, ExitCode> {
             ));
             Err(ExitCode::from(FAILED))
         }
+    }
+}
+
+/// The scripted users share the account, and get a domain each.
+fn bare_name(text: &str) -> Result<String, String> {
+    match text.contains(['\\', '@']) {
+        true => Err("expected the account without its domain".to_owned()),
+        false => Ok(text.to_owned()),
     }
 }
 

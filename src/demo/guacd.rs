@@ -1,8 +1,9 @@
-//! The stand-in guacd: it speaks guacd's side of the protocol, opens an X.224
-//! connection to the host it is told, and writes down what it was told.
+//! The stand-in guacd: it speaks guacd's side of the protocol and opens an
+//! X.224 connection to the host it is told.
 //!
 //! It is no guacd: there is no RDP behind the confirm, no logon and no desktop,
-//! only one plain rectangle. It says so in a `log` instruction to every page.
+//! only one plain rectangle. It says so on that, where a person reads it, and
+//! in a `log` instruction to every page.
 //! Like guacd 1.5.5 it sends `ready` and draws before it connects, and its
 //! first `sync` means that the host answered.
 
@@ -15,18 +16,24 @@ use std::time::Duration;
 use guac_protocol::{ConnectionId, Instruction, Side, Status};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{interval, timeout};
 use tokio_util::task::AbortOnDropHandle;
 use uuid::Uuid;
 
 use super::host::COOKIE;
+use super::lettering::{LINE, letters};
 use super::wire::Wire;
 
 /// What every page is told.
 pub(super) const CONFESSION: &str =
     "stand-in guacd of the sessionguard demo: there is no desktop behind this picture";
+
+/// What is written on the picture; 41 letters fit into a line.
+const TITLE: &str = "sessionguard demo";
+const SIGN: &str = "stand-in guacd: there is no desktop here";
+/// Around what is written, pixels.
+const MARGIN: u16 = 24;
 
 const VERSION: &str = "VERSION_1_5_0";
 
@@ -57,29 +64,14 @@ const IDLE: Duration = Duration::from_secs(5);
 /// For a host to confirm.
 const HOST_ANSWERS: Duration = Duration::from_secs(3);
 
-/// What arrived with one `connect`. Not printable as a whole: it holds
-/// passwords.
-pub(super) struct Arrival {
-    /// The protocol, or the id that was joined.
-    pub(super) selected: String,
-    /// The Guacamole login.
-    pub(super) login: String,
-    /// The id guacd gave this connection.
-    pub(super) id: String,
-    /// Name and value, in guacd's order.
-    pub(super) parameters: Vec<(String, String)>,
-}
-
 pub(super) struct StandIn {
     pub(super) address: SocketAddr,
-    pub(super) arrivals: mpsc::UnboundedReceiver<Arrival>,
     _serving: AbortOnDropHandle<()>,
 }
 
 /// What all connections share.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 struct Desk {
-    told: mpsc::UnboundedSender<Arrival>,
     /// Protocols of the connections that may be joined, by id.
     live: Arc<Mutex<HashMap<String, String>>>,
 }
@@ -88,11 +80,7 @@ impl StandIn {
     pub(super) async fn start() -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
-        let (told, arrivals) = mpsc::unbounded_channel();
-        let desk = Desk {
-            told,
-            live: Arc::default(),
-        };
+        let desk = Desk::default();
         let serving = tokio::spawn(async move {
             let mut open = JoinSet::new();
             while let Ok((socket, _)) = listener.accept().await {
@@ -104,7 +92,6 @@ impl StandIn {
         });
         Ok(Self {
             address,
-            arrivals,
             _serving: AbortOnDropHandle::new(serving),
         })
     }
@@ -125,25 +112,19 @@ impl Desk {
         };
         let args = std::iter::once(VERSION).chain(names.iter().copied());
         page.send(&Instruction::new("args", args)).await?;
-        let (login, values) = settings(&mut page).await?;
+        let values = settings(&mut page).await?;
         let joined = selected.starts_with('$');
         let id = if joined { selected.clone() } else { new_id() };
         page.say("ready", [&id]).await?;
         let mut values = values.into_iter();
-        if values.next().as_deref() != Some(VERSION) || values.len() != names.len() {
+        // What stands in the version's place is the page's own, and may be empty.
+        if values.next().is_none() || values.len() != names.len() {
             // guacd, too, notices only now, and closes without a word.
             return page.hang_up().await;
         }
         let named = names.iter().map(|name| (*name).to_owned());
         let parameters: Vec<_> = named.zip(values).collect();
         let host = (!joined && protocol == "rdp").then(|| target(&parameters));
-        // Nobody listens any more once the demo is over.
-        let _ = self.told.send(Arrival {
-            selected,
-            login,
-            id: id.clone(),
-            parameters,
-        });
         self.lock().entry(id.clone()).or_insert(protocol);
         let ended = draw_and_stay(&mut page, host).await;
         if !joined {
@@ -170,14 +151,11 @@ fn new_id() -> String {
     ConnectionId::from_uuid_text(&uuid).map_or_else(String::new, |id| id.to_string())
 }
 
-/// Reads up to `connect`: the login and the values.
-async fn settings(page: &mut Wire) -> io::Result<(String, Vec<String>)> {
-    let mut login = String::new();
+/// Reads up to `connect`: the values.
+async fn settings(page: &mut Wire) -> io::Result<Vec<String>> {
     while let Some(instruction) = page.next().await? {
-        match instruction.opcode() {
-            "name" => login = instruction.into_args().concat(),
-            "connect" => return Ok((login, instruction.into_args())),
-            _ => {}
+        if instruction.opcode() == "connect" {
+            return Ok(instruction.into_args());
         }
     }
     Err(io::ErrorKind::UnexpectedEof.into())
@@ -188,6 +166,7 @@ struct Target {
     host: String,
     port: u16,
     user: String,
+    app: String,
 }
 
 fn target(parameters: &[(String, String)]) -> Target {
@@ -199,6 +178,7 @@ fn target(parameters: &[(String, String)]) -> Target {
         host: get("hostname").to_owned(),
         port: get("port").parse().unwrap_or(3389),
         user: get("username").to_owned(),
+        app: get("remote-app").to_owned(),
     }
 }
 
@@ -206,9 +186,16 @@ fn target(parameters: &[(String, String)]) -> Target {
 async fn draw_and_stay(page: &mut Wire, target: Option<Target>) -> io::Result<()> {
     page.say("log", [CONFESSION]).await?;
     page.say("size", ["0", "1024", "768"]).await?;
+    let mut written = vec![TITLE.to_owned(), SIGN.to_owned()];
     let _host = match target {
         Some(target) => match timeout(HOST_ANSWERS, reach(&target)).await {
-            Ok(Ok(host)) => Some(host),
+            Ok(Ok(host)) => {
+                written.push(format!("host {}:{}", target.host, target.port));
+                if !target.app.is_empty() {
+                    written.push(format!("app {}", target.app));
+                }
+                Some(host)
+            }
             Ok(Err(_)) | Err(_) => {
                 let text = "the stand-in guacd was refused by the host";
                 let error = Instruction::error(text, Status::UpstreamNotFound);
@@ -222,6 +209,7 @@ async fn draw_and_stay(page: &mut Wire, target: Option<Target>) -> io::Result<()
     page.say("rect", ["0", "0", "0", "1024", "768"]).await?;
     page.say("cfill", ["14", "0", "38", "70", "110", "255"])
         .await?;
+    page.send_all(&sign(&written)).await?;
     page.say("sync", ["1"]).await?;
     let mut idle = interval(IDLE);
     loop {
@@ -233,6 +221,24 @@ async fn draw_and_stay(page: &mut Wire, target: Option<Target>) -> io::Result<()
             _ = idle.tick() => page.send(&Instruction::nop()).await?,
         }
     }
+}
+
+/// The instructions that write these lines on the picture.
+fn sign(lines: &[String]) -> Vec<Instruction> {
+    let downwards = (0..).map(|n: u16| MARGIN + n * LINE);
+    let lines = lines.iter().zip(downwards);
+    let rects = lines.flat_map(|(line, y)| letters(line, MARGIN, y, 1024 - MARGIN));
+    let mut sign: Vec<_> = rects
+        .map(|rect| {
+            let numbers = rect.iter().map(u16::to_string);
+            Instruction::new("rect", std::iter::once("0".to_owned()).chain(numbers))
+        })
+        .collect();
+    sign.push(Instruction::new(
+        "cfill",
+        ["14", "0", "255", "255", "255", "255"],
+    ));
+    sign
 }
 
 /// Asks the host as an RDP client does, with the user's name in the cookie.

@@ -2,23 +2,29 @@
 //! on three scripted hosts, in one process and with nothing installed.
 //!
 //! ```text
-//! visitor (Guacamole) ---> App: tunnel, broker, fleet, store ---> guacd ---> host
-//!                           | its own log                          | what arrived
-//!                           `------> witness ------> script <------'
+//! visitor (Guacamole) ---> App: tunnel, broker, fleet, store ---> tap ---> guacd ---> host
+//!                           | its own log                        | what is sent
+//!                           `------> witness ------> script <----'
 //! ```
 //!
 //! Each scene shows what somebody typed and clicked, what the broker said it
 //! decided, what arrived at guacd and what the page got, and checks that these
 //! fit together; one that does not ends the demo. No result is written down in
 //! here. It refuses to print a password. Called by the command line.
+//!
+//! Or it stays, without the visitor, for a real Guacamole to click.
 
 mod fault;
 mod guacd;
 mod host;
+mod lettering;
+mod overheard;
 mod scenes;
 mod script;
 mod show;
 mod stage;
+mod stay;
+mod tap;
 mod visitor;
 mod wire;
 mod witness;
@@ -29,6 +35,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::Write;
+use std::net::SocketAddr;
 
 use tokio_util::sync::CancellationToken;
 
@@ -38,15 +45,20 @@ use script::Script;
 use show::Show;
 use stage::{Guacd, Stage};
 
+const TITLE: &str = concat!("sessionguard ", env!("CARGO_PKG_VERSION"), ", a demo");
+
 /// What the demo is played with.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// A real guacd in place of the stand-in; needs real hosts.
     pub guacd: Option<HostPort>,
-    /// Real hosts in place of the scripted ones: none, or two and more.
+    /// Real hosts in place of the scripted ones: none, or two and more (one is
+    /// enough where it stays).
     pub hosts: Vec<HostPort>,
     /// The account on real hosts; the stand-in logs nobody on.
     pub login: Option<Login>,
+    /// Where to listen for a real Guacamole, in place of playing the scenes.
+    pub stay: Option<SocketAddr>,
     /// Whether colour may be written.
     pub colour: bool,
     /// Whether somebody reads along, and needs a pause between scenes.
@@ -80,6 +92,7 @@ pub async fn run(
     stop: &CancellationToken,
 ) -> Result<(), Fault> {
     let mut show = Show::new(out, options.colour, options.pauses);
+    let stays = options.stay.is_some();
     let stage = match Stage::set(options).await {
         Ok(stage) => stage,
         Err(fault) => {
@@ -93,8 +106,12 @@ pub async fn run(
         open: BTreeMap::new(),
         rows: Vec::new(),
     };
-    let played = stop.run_until_cancelled(script.play()).await;
-    let played = played.unwrap_or(Err(Fault::Interrupted));
+    let played = if stays {
+        script.stay(stop).await
+    } else {
+        let played = stop.run_until_cancelled(script.play()).await;
+        played.unwrap_or(Err(Fault::Interrupted))
+    };
     match &played {
         Ok(()) | Err(Fault::Output(_)) => {}
         Err(Fault::Interrupted) => script.show.text("\nInterrupted.")?,
@@ -107,6 +124,9 @@ pub async fn run(
     }
     // Whatever happened, the broker writes its last leases before its folder goes.
     let stopped = script.stage.stop().await;
+    if played.is_ok() && stays {
+        script.show_last()?;
+    }
     played.and(stopped)
 }
 
@@ -131,17 +151,28 @@ impl<W: Write> Script<W> {
     }
 
     fn introduce(&mut self) -> Result<(), Fault> {
-        let (show, stage) = (&mut self.show, &self.stage);
-        show.title(concat!(
-            "sessionguard ",
-            env!("CARGO_PKG_VERSION"),
-            ", a demo"
-        ))?;
+        let show = &mut self.show;
+        show.title(TITLE)?;
         show.text("\n  The broker is the real one. Around it:\n")?;
         show.fact(
             "Guacamole",
             "scripted; it sends what Guacamole 1.5.0 and later send",
         )?;
+        self.introduce_behind()?;
+        if self.stage.is_real() {
+            let show = &mut self.show;
+            show.fact(
+                "",
+                "hosts' certificates are not checked, and the RemoteApp scene",
+            )?;
+            show.fact("", "is left out: it needs an application on them")?;
+        }
+        Ok(())
+    }
+
+    /// What stands behind the broker.
+    fn introduce_behind(&mut self) -> Result<(), Fault> {
+        let (show, stage) = (&mut self.show, &self.stage);
         match &stage.guacd {
             Guacd::StandIn(guacd) => {
                 let address = guacd.address;
@@ -151,21 +182,11 @@ impl<W: Write> Script<W> {
                 )?;
             }
             Guacd::Real(address) => {
-                show.fact(
-                    "guacd",
-                    format_args!("the real one at {address}: what arrives there"),
-                )?;
-                show.fact(
-                    "",
-                    "cannot be shown, only what the broker and the page say;",
-                )?;
-                show.fact(
-                    "",
-                    "hosts' certificates are not checked, and the RemoteApp scene",
-                )?;
-                show.fact("", "is left out: it needs an application on them")?;
+                show.fact("guacd", format_args!("the real one at {address}"))?;
             }
         }
+        let tap = stage.tap.address;
+        show.fact("tap", format_args!("at {tap}, shows what is sent to guacd"))?;
         for (at, host) in stage.hosts.iter().enumerate() {
             let (id, address) = (&host.id, &host.address);
             let kind = if host.last_caller().is_some() {
@@ -179,15 +200,33 @@ impl<W: Write> Script<W> {
         Ok(())
     }
 
+    /// What passed the tap. Connections still open count none of their bytes.
+    fn show_totals(&mut self) -> Result<(), Fault> {
+        let tap::Totals {
+            connections,
+            to_guacd,
+            from_guacd,
+        } = self.stage.tap.totals();
+        Ok(self.show.fact(
+            "tap",
+            format_args!(
+                "{connections} connections to guacd; {to_guacd} bytes to it and {from_guacd} \
+                 from it on those that ended"
+            ),
+        )?)
+    }
+
     fn sum_up(&mut self) -> Result<(), Fault> {
         let heading = ["user", "connection", "host", "why"].map(str::to_owned);
         let rows: Vec<_> = std::iter::once(heading)
             .chain(self.rows.drain(..))
             .collect();
+        self.show.text("")?;
+        self.show.title("Who went where")?;
+        self.show.table(&rows)?;
+        self.show.text("")?;
+        self.show_totals()?;
         let show = &mut self.show;
-        show.text("")?;
-        show.title("Who went where")?;
-        show.table(&rows)?;
         let props = match (
             &self.stage.guacd,
             self.stage.hosts.iter().any(|h| h.last_caller().is_some()),

@@ -8,7 +8,7 @@ use std::io::Write;
 use tokio::time::timeout;
 
 use super::fault::{Fault, same, that};
-use super::guacd::Arrival;
+use super::overheard::{Arrival, Names};
 use super::show::Show;
 use super::stage::Stage;
 use super::visitor::{self, Click, Page, Visit};
@@ -59,6 +59,7 @@ impl<W: Write> Script<W> {
             .map(|(name, value)| (*name, (*value).to_owned()));
         Click {
             login,
+            name: self.stage.name_of(login),
             connection,
             select: "rdp".to_owned(),
             typed: typed.collect(),
@@ -89,7 +90,12 @@ impl<W: Write> Script<W> {
         let mut visit = self.visit(click).await?;
         let page = self.picture(&mut visit).await?;
         let line = self.said(mark, "Placed", "").await?;
-        same("user of the decision", click.login, line.field("user"))?;
+        let user = line.field("user").to_lowercase();
+        same(
+            "user of the decision",
+            self.stage.user_of(click.login),
+            user,
+        )?;
         let placed = Placed::read(&line);
         let address = match self.stage.host(placed.host.as_str()) {
             Some(host) => host.address.clone(),
@@ -113,14 +119,13 @@ impl<W: Write> Script<W> {
             rewrite.cleared.join(","),
             cleared.join(","),
         )?;
-        if let Some(arrival) = self.stage.arrival().await? {
-            same("login at guacd", click.login, &arrival.login)?;
-            let port = address.port.to_string();
-            let mut set = vec![("hostname", address.host.as_str()), ("port", port.as_str())];
-            set.extend(rewrite.set);
-            check_arrival(&visit, &arrival, &set, rewrite.cleared)?;
-            self.show_arrival(&arrival, &set, rewrite.cleared)?;
-        }
+        let arrival = self.stage.arrival().await?;
+        same("login at guacd", &click.name, &arrival.login)?;
+        let port = address.port.to_string();
+        let mut set = vec![("hostname", address.host.as_str()), ("port", port.as_str())];
+        set.extend(rewrite.set);
+        check_arrival(&visit, &arrival, &set, rewrite.cleared)?;
+        self.show_arrival(&arrival, &set, rewrite.cleared)?;
         self.show_host_and_page(click, &placed, &page)?;
         let row = [
             click.login,
@@ -139,17 +144,27 @@ impl<W: Write> Script<W> {
         set: &[(&str, &str)],
         cleared: &[&str],
     ) -> Result<(), Fault> {
-        for (at, (name, value)) in set.iter().enumerate() {
-            let label = if at == 0 { "at guacd" } else { "" };
-            self.show.fact(label, format_args!("{name} = {value}"))?;
+        self.show.fact("at guacd", arrival.told.join(", "))?;
+        for (name, value) in set {
+            self.show.fact("", format_args!("{name} = {value}"))?;
         }
         if !cleared.is_empty() {
             self.show
                 .fact("", format_args!("cleared: {}", cleared.join(", ")))?;
         }
-        let rest = arrival.parameters.len() - set.len() - cleared.len();
-        let rest = format!("{rest} more as Guacamole sent them, the password among them");
-        Ok(self.show.fact("", rest)?)
+        let filled = arrival.parameters.iter().filter(|(_, v)| !v.is_empty());
+        let is_set = |name: &str| set.iter().any(|(known, _)| *known == name);
+        let kept = filled.map(|(name, _)| name.as_str()).filter(|n| !is_set(n));
+        let kept = Names::of(kept);
+        self.show.fact(
+            "",
+            format_args!("as Guacamole sent them, not shown: {kept}"),
+        )?;
+        let empty = arrival.parameters.iter().filter(|(_, v)| v.is_empty());
+        let empty = empty.count() - cleared.len();
+        Ok(self
+            .show
+            .fact("", format_args!("empty, as sent: {empty} more"))?)
     }
 
     fn show_host_and_page(

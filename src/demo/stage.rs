@@ -3,7 +3,7 @@
 
 use std::fs::{self, DirBuilder};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,11 +13,13 @@ use tokio::time::timeout;
 use uuid::Uuid;
 
 use super::fault::Fault;
-use super::guacd::{Arrival, StandIn};
+use super::guacd::StandIn;
 use super::host::Host;
+use super::overheard::{Arrival, What};
+use super::tap::Tap;
 use super::witness::Witness;
 use super::{Login, Options};
-use crate::app::App;
+use crate::app::{App, StartError};
 use crate::config::{self, HostPort};
 use crate::shutdown::Shutdown;
 
@@ -37,6 +39,10 @@ pub(super) struct Stage {
     pub(super) witness: Witness,
     pub(super) hosts: Vec<Host>,
     pub(super) guacd: Guacd,
+    /// Between the broker and guacd; hears what arrives there.
+    pub(super) tap: Tap,
+    listen: SocketAddr,
+    stays: bool,
     shut: Host,
     login: Option<Login>,
     folder: Folder,
@@ -45,11 +51,14 @@ pub(super) struct Stage {
 
 /// What the broker dials.
 pub(super) enum Guacd {
-    /// Ours; what arrives there can be looked at.
+    /// Ours.
     StandIn(StandIn),
-    /// A real one; it tells nobody what it was told.
+    /// A real one.
     Real(HostPort),
 }
+
+/// Where the scripted Guacamole finds the broker.
+const ANY_PORT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 struct Running {
     address: SocketAddr,
@@ -74,10 +83,14 @@ impl Stage {
                 Guacd::StandIn(started.map_err(|error| Fault::setup("the stand-in guacd", error))?)
             }
         };
+        let tap = Tap::before(guacd.address()).await;
         Ok(Self {
             witness: Witness::listen(),
             hosts,
+            tap: tap.map_err(|error| Fault::setup("the tap before guacd", error))?,
             guacd,
+            listen: options.stay.unwrap_or(ANY_PORT),
+            stays: options.stay.is_some(),
             shut: shut.map_err(|error| Fault::setup("the hosts", error))?,
             login: options.login,
             folder: Folder::make().map_err(|error| Fault::setup("a folder", error))?,
@@ -95,7 +108,7 @@ impl Stage {
         config.store.path = self.folder.0.join("demo.redb");
         let shutdown = Shutdown::default();
         let app = App::build(&config, shutdown.clone()).await;
-        let app = app.map_err(|error| Fault::setup("the broker", error))?;
+        let app = app.map_err(cannot_start)?;
         let address = app.addresses().into_iter().next();
         self.running = Some(Running {
             address: address.ok_or_else(|| Fault::setup("the broker", "it listens nowhere"))?,
@@ -133,23 +146,30 @@ impl Stage {
         self.hosts.iter().find(|host| host.id == id)
     }
 
-    /// What arrived at guacd next; `None` with a real guacd.
-    pub(super) async fn arrival(&mut self) -> Result<Option<Arrival>, Fault> {
-        let Guacd::StandIn(guacd) = &mut self.guacd else {
-            return Ok(None);
+    /// What arrived at guacd next.
+    pub(super) async fn arrival(&mut self) -> Result<Arrival, Fault> {
+        let arrived = async {
+            while let Some(overheard) = self.tap.overheard.recv().await {
+                if let What::Arrived(arrival) = overheard.what {
+                    return Some(arrival);
+                }
+            }
+            None
         };
-        match timeout(SOON, guacd.arrivals.recv()).await {
-            Ok(Some(arrival)) => Ok(Some(arrival)),
-            _ => Err(Fault::Missing("`connect` at guacd".to_owned())),
-        }
+        let arrival = timeout(SOON, arrived).await.ok().flatten();
+        arrival.ok_or_else(|| Fault::Missing("`connect` at guacd".to_owned()))
     }
 
-    /// Whether nothing arrived at guacd that was not looked at.
+    /// Whether no `connect` arrived at guacd that was not looked at.
     pub(super) fn nothing_arrived(&mut self) -> bool {
-        match &mut self.guacd {
-            Guacd::StandIn(guacd) => guacd.arrivals.try_recv().is_err(),
-            Guacd::Real(_) => true,
+        while let Ok(overheard) = self.tap.overheard.try_recv() {
+            match overheard.what {
+                What::Arrived(_) => return false,
+                What::Told(told) if told.opcode == "connect" => return false,
+                _ => {}
+            }
         }
+        true
     }
 
     pub(super) fn is_real(&self) -> bool {
@@ -161,14 +181,36 @@ impl Stage {
         if self.is_real() { LOGON } else { SOON }
     }
 
+    /// What somebody logged on to Guacamole as. On real hosts all come with one
+    /// account; a domain of their own tells them apart, and is not at odds with
+    /// an account that has none.
+    pub(super) fn name_of(&self, login: &str) -> String {
+        match self.account() {
+            Some(account) => format!("{}@{login}", account.username),
+            None => login.to_owned(),
+        }
+    }
+
+    /// What the broker calls them, in lower case.
+    pub(super) fn user_of(&self, login: &str) -> String {
+        match self.account() {
+            Some(account) => format!("{login}\\{}", account.username.to_lowercase()),
+            None => login.to_owned(),
+        }
+    }
+
+    fn account(&self) -> Option<&Login> {
+        self.login.as_ref().filter(|_| self.is_real())
+    }
+
     /// User and password for the host: one's own at the stand-in, which logs
     /// nobody on; the account from the command line at a real one, whose
     /// certificate is likely to be its own.
     pub(super) fn credentials(&self, login: &str) -> Vec<(&'static str, String)> {
-        let (username, password) = match (&self.login, self.is_real()) {
-            (Some(account), true) => (account.username.clone(), account.password.clone()),
+        let (username, password) = match (self.account(), self.is_real()) {
+            (Some(account), _) => (account.username.clone(), account.password.clone()),
             (None, true) => (String::new(), String::new()),
-            (_, false) => (login.to_owned(), format!("{login}'s password")),
+            (None, false) => (login.to_owned(), format!("{login}'s password")),
         };
         let mut credentials = vec![("username", username), ("password", password)];
         if self.is_real() {
@@ -178,21 +220,18 @@ impl Stage {
     }
 
     /// The broker's configuration, as an administrator would write it. Every
-    /// user of a real host comes with one account there, so it is the Guacamole
-    /// login that tells them apart.
+    /// scripted user of a real host comes with one account there, so it is the
+    /// Guacamole login that tells them apart.
     fn configuration(&self, drained: Option<&str>) -> String {
-        let guacd = match &self.guacd {
-            Guacd::StandIn(guacd) => guacd.address.to_string(),
-            Guacd::Real(address) => address.to_string(),
-        };
-        let order = if self.is_real() {
+        let (guacd, listen) = (self.tap.address, self.listen);
+        let order = if self.is_real() && !self.stays {
             "[\"name\"]"
         } else {
             "[\"username\", \"name\"]"
         };
         let mut text = format!(
             "[guacd]\naddress = \"{guacd}\"\n\n\
-             [[listen]]\naddress = \"127.0.0.1:0\"\n\n\
+             [[listen]]\naddress = \"{listen}\"\n\n\
              [identity]\norder = {order}\n\n{FARMS_AND_RESOURCES}"
         );
         for host in &self.hosts {
@@ -244,6 +283,33 @@ fn entry(host: &Host, farm: &str, mode: &str) -> String {
         "\n[[hosts]]\nid = \"{id}\"\naddress = \"{host}\"\nport = {port}\n\
          farm_ids = [\"{farm}\"]\nmode = \"{mode}\"\n"
     )
+}
+
+impl Guacd {
+    /// Where it is itself, behind the tap.
+    pub(super) fn address(&self) -> HostPort {
+        match self {
+            Self::StandIn(guacd) => HostPort {
+                host: guacd.address.ip().to_string(),
+                port: guacd.address.port(),
+            },
+            Self::Real(address) => address.clone(),
+        }
+    }
+}
+
+/// The demo has no configuration file that could be mended.
+fn cannot_start(error: StartError) -> Fault {
+    match error {
+        StartError::Listen { address, error } => {
+            let text = format!(
+                "cannot listen on {address}: {error}; stop what listens there, or choose another \
+                 address with --listen ADDR:PORT"
+            );
+            Fault::setup("the broker", text)
+        }
+        other => Fault::setup("the broker", other),
+    }
 }
 
 async fn scripted(count: u8) -> io::Result<Vec<Host>> {

@@ -24,7 +24,10 @@ async fn it_plays_to_its_end() {
     ] {
         assert!(text.contains(expected), "{expected}: {text}");
     }
-    assert!(text.contains("the password among them"), "{text}");
+    let kept = "as Guacamole sent them, not shown: username, password\n";
+    assert!(text.contains(kept), "{text}");
+    let told = "select, size, audio, video, image, timezone, name, connect\n";
+    assert!(text.contains(told), "{text}");
     assert!(!text.contains("'s password"), "{text}");
     assert!(!text.contains('\u{1b}'), "{text}");
 }

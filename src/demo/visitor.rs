@@ -26,8 +26,10 @@ const GOODBYE: Duration = Duration::from_secs(2);
 /// What somebody clicks on. Not printable as a whole: it holds a password.
 #[derive(Clone)]
 pub(super) struct Click {
-    /// The Guacamole login.
+    /// Who clicks.
     pub(super) login: &'static str,
+    /// What they logged on to Guacamole as.
+    pub(super) name: String,
     /// What the connection is called.
     pub(super) connection: &'static str,
     /// The protocol, or the id of a connection to join.
@@ -76,7 +78,7 @@ pub(super) async fn click(broker: SocketAddr, click: &Click) -> io::Result<Visit
     wire.say("video", []).await?;
     wire.say("image", ["image/png", "image/jpeg"]).await?;
     wire.say("timezone", ["Europe/Berlin"]).await?;
-    wire.say("name", [click.login]).await?;
+    wire.say("name", [click.name.as_str()]).await?;
     let shown: Vec<String> = names.iter().map(str::to_owned).collect();
     let sent: Vec<_> = shown
         .iter()

@@ -62,6 +62,15 @@ impl Wire {
         self.socket.write_all(&bytes).await
     }
 
+    /// Several in one write.
+    pub(super) async fn send_all(&mut self, instructions: &[Instruction]) -> io::Result<()> {
+        let mut bytes = Vec::new();
+        for instruction in instructions {
+            bytes.extend(instruction.encode(self.reader).map_err(io::Error::other)?);
+        }
+        self.socket.write_all(&bytes).await
+    }
+
     pub(super) async fn say<const N: usize>(
         &mut self,
         opcode: &str,

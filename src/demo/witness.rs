@@ -25,7 +25,7 @@ pub(super) struct Line {
     pub(super) message: String,
     fields: BTreeMap<&'static str, String>,
     /// A warning or worse.
-    serious: bool,
+    pub(super) serious: bool,
 }
 
 /// The listener; it hears until it is dropped.
@@ -78,6 +78,25 @@ impl Witness {
             }
         };
         timeout(PATIENCE, heard).await.ok()
+    }
+
+    /// All lines heard since the last call; waits for one. Marks mean nothing
+    /// afterwards: what was taken is forgotten.
+    pub(super) async fn take(&self) -> Vec<Line> {
+        loop {
+            // Made before the look, so that no line falls in between.
+            let more = self.heard.more.notified();
+            let lines = self.taken();
+            if !lines.is_empty() {
+                return lines;
+            }
+            more.await;
+        }
+    }
+
+    /// The same, without waiting.
+    pub(super) fn taken(&self) -> Vec<Line> {
+        std::mem::take(&mut *self.heard.lock())
     }
 
     /// Whether this was said since `mark`; does not wait.
@@ -193,5 +212,11 @@ mod tests {
         let (line, ()) = tokio::join!(asked, said);
         assert_eq!(line.unwrap().field("reason"), "because");
         assert_eq!(witness.warnings(), ["Refused reason=because"]);
+
+        assert_eq!(witness.take().await.len(), 2);
+        let taken = async { witness.take().await };
+        let said = async { tracing::info!("Listening") };
+        let (taken, ()) = tokio::join!(taken, said);
+        assert!(taken.iter().all(|line| line.is("Listening")) && taken.len() == 1);
     }
 }

@@ -39,23 +39,22 @@ impl<W: Write> Script<W> {
             "guacd's",
             "ours",
         )?;
-        if let Some(arrival) = self.stage.arrival().await? {
-            let guacds = &arrival.id;
-            that(
-                *guacds != id,
-                "guacd's own id",
-                "another than the page's",
-                "the same",
-            )?;
-            same("what was joined at guacd", guacds, &arrival.selected)?;
-            check_arrival(&visit, &arrival, &[], &[])?;
-            self.show
-                .fact("at guacd", format_args!("a join of {guacds}"))?;
-            self.show.fact(
-                "",
-                "guacd's own name for it, which is not the one Anna's page has",
-            )?;
-        }
+        let arrival = self.stage.arrival().await?;
+        let guacds = &arrival.id;
+        that(
+            *guacds != id,
+            "guacd's own id",
+            "another than the page's",
+            "the same",
+        )?;
+        same("what was joined at guacd", guacds, &arrival.selected)?;
+        check_arrival(&visit, &arrival, &[], &[])?;
+        self.show
+            .fact("at guacd", format_args!("a join of {guacds}"))?;
+        self.show.fact(
+            "",
+            "guacd's own name for it, which is not the one Anna's page has",
+        )?;
         self.show.fact("page", "got its first picture")?;
         visit.leave().await;
         self.show
@@ -83,13 +82,14 @@ impl<W: Write> Script<W> {
             "guacd's",
             "ours",
         )?;
-        if let Some(arrival) = self.stage.arrival().await? {
-            check_arrival(&visit, &arrival, &[], &[])?;
-            let count = arrival.parameters.len();
-            self.show.fact(
-                "at guacd",
-                format_args!("{count} parameters, each as Guacamole sent it"),
-            )?;
+        let arrival = self.stage.arrival().await?;
+        check_arrival(&visit, &arrival, &[], &[])?;
+        let count = arrival.parameters.len();
+        self.show.fact(
+            "at guacd",
+            format_args!("{count} parameters, each as Guacamole sent it"),
+        )?;
+        if !self.stage.is_real() {
             self.picture(&mut visit).await?;
             self.show
                 .fact("page", "got its first picture (the stand-in dials no VNC)")?;
@@ -111,14 +111,9 @@ impl<W: Write> Script<W> {
         self.refused(shut, Status::ServerBusy).await?;
         self.show
             .proven("an unknown resource, and a farm whose only host is in maintenance;")?;
-        let unseen = if self.stage.is_real() {
-            ""
-        } else {
-            ", and guacd was told of neither"
-        };
-        self.show.text(format_args!(
-            "      codes on which the page does not try again{unseen}"
-        ))?;
+        self.show.text(
+            "      codes on which the page does not try again, and guacd was told of neither",
+        )?;
         Ok(())
     }
 
