@@ -17,6 +17,7 @@ from support import gateway as gateways
 from support import net
 from support.client import Client
 from support.guacd import Guacd
+from support.ssh import SshHost
 from support.users import Users
 from support.vnc import VncHost
 from support.xrdp import Farm
@@ -64,6 +65,11 @@ def guacd(run_dir):
 @pytest.fixture(scope="session")
 def vnc(run_dir):
     yield from _started(VncHost(run_dir))
+
+
+@pytest.fixture(scope="session")
+def ssh(run_dir, users):  # after `users`: their sessions end before they are removed
+    yield from _started(SshHost(run_dir))
 
 
 @pytest.fixture(scope="session")

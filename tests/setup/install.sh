@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what tests/real needs: guacd 1.3.0, xrdp, TigerVNC, and a Python venv with the foreign
-# Guacamole clients. Called by tests/real/run; safe to run again, quick when nothing is missing.
+# Installs what tests/real needs: guacd 1.3.0, xrdp, TigerVNC, OpenSSH, and the Guacamole clients that
+# others wrote, in Python (a venv), JavaScript (npm) and Java (Maven). Called by tests/real/run; safe to run again, quick when nothing is missing.
 #
 # Exit: 0 all there; 10 it cannot be had here (the last lines say what and why); other: a fault of
 # this script.
@@ -9,13 +9,20 @@ set -euo pipefail
 repo=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 venv=$repo/tests/.cache/venv
 requirements=$repo/tests/setup/requirements.txt
+lite=$repo/tests/.cache/guacamole-lite
+common=$repo/tests/.cache/guacamole-common
+foreign=$repo/tests/real/foreign
 log=$repo/tests/.cache/install.log
 
 # guacd left Debian after 11; these come from there. Everything else is Debian 12's own.
-guacd_packages=(guacd libguac-client-rdp0 libguac-client-vnc0)
+guacd_packages=(guacd libguac-client-rdp0 libguac-client-vnc0 libguac-client-ssh0)
 # python3-venv serves machines whose python3 is Debian's own, where venv is a package apart.
-packages=(xrdp tigervnc-standalone-server xterm x11-xserver-utils xauth xfonts-base
-          iproute2 procps util-linux passwd python3-venv)
+packages=(xrdp tigervnc-standalone-server xterm x11-xserver-utils xauth xfonts-base fonts-dejavu-core
+          iproute2 procps util-linux passwd python3-venv openssh-server openssh-client)
+# By the command they bring: Node and Java are often there from elsewhere.
+commands=(node:nodejs npm:npm javac:default-jdk-headless mvn:maven)
+# Versions of guacamole-common, the library inside Guacamole.
+guacamole_common=(1.3.0 1.6.0)
 
 # Says why and ends. The mirror's name stays on this machine: output gets copied into reports.
 cannot() {
@@ -35,6 +42,7 @@ installed() { [ "$(dpkg-query -W -f '${db:Status-Abbrev}' "$1" 2>/dev/null)" = "
 
 missing=()
 for p in "${guacd_packages[@]}" "${packages[@]}"; do installed "$p" || missing+=("$p"); done
+for c in "${commands[@]}"; do command -v "${c%:*}" >/dev/null || missing+=("${c#*:}"); done
 
 apt() { apt-get -o DPkg::Lock::Timeout=300 "$@" >>"$log" 2>&1; }
 
@@ -94,5 +102,26 @@ if ! cmp -s "$requirements" "$stamp"; then
     "$venv/bin/pip" install --disable-pip-version-check -r "$requirements" >>"$log" 2>&1 \
         || cannot "pip install failed"
     cp "$requirements" "$stamp"
+fi
+
+# So are the others; both lists pin every version.
+stamp=$lite/.lock
+if ! cmp -s "$foreign/guacamole-lite/package-lock.json" "$stamp"; then
+    echo "making $lite"
+    rm -rf "$lite"
+    mkdir -p "$lite"
+    cp "$foreign"/guacamole-lite/package{,-lock}.json "$lite"
+    (cd "$lite" && npm ci --ignore-scripts --no-audit --no-fund) >>"$log" 2>&1 || cannot "npm ci failed"
+    cp "$lite/package-lock.json" "$stamp"
+fi
+stamp=$common/.pom
+if ! cmp -s "$foreign/guacamole-common/pom.xml" "$stamp"; then
+    echo "making $common"
+    rm -rf "$common"
+    for version in "${guacamole_common[@]}"; do
+        mvn -q -B -f "$foreign/guacamole-common/pom.xml" -Dguacamole="$version" dependency:copy-dependencies \
+            -DincludeScope=runtime -DoutputDirectory="$common/$version" >>"$log" 2>&1 || cannot "mvn failed"
+    done
+    cp "$foreign/guacamole-common/pom.xml" "$stamp"
 fi
 echo "real components: all installed"

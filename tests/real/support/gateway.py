@@ -69,6 +69,12 @@ class Sessionguard:
     def placements(self, user):
         return [line for line in self.lines("Placed") if user.name in str(line.get("user"))]
 
+    def ended(self, placed):
+        """The line of the end of a placed tunnel, once it is there."""
+        def lines():
+            return [line for line in self.lines("Tunnel ended") if line["tunnel"] == placed["tunnel"]]
+        return until(lines, 15, lambda: f"tunnel ends\n{self.process.tail()}")
+
     def leave(self, client):
         """Closes the tunnel and waits until sessionguard has seen it: scores count open tunnels."""
         ended = len(self.lines("Tunnel ended"))

@@ -35,11 +35,19 @@ class Picture:
     def image(self):
         """What the user sees: layer 0 with the visible layers upon it."""
         screen = self._layers[0].copy()
-        # A copy: layers change while a test looks.
-        for layer, (parent, x, y, _z) in sorted(list(self._positions.items()), key=lambda entry: entry[1][3]):
-            if parent == 0 and layer in self._layers:
-                screen.alpha_composite(self._layers[layer], (max(x, 0), max(y, 0)))
+        # Copies: layers change while a test looks.
+        layers, positions = dict(self._layers), dict(self._positions)
+        self._lay_upon(screen, 0, (0, 0), layers, positions)
         return screen.convert("RGB")
+
+    def _lay_upon(self, screen, parent, at, layers, positions):
+        """Lays the visible layers of `parent` upon the screen, each with its own upon it, the lowest first."""
+        # A layer that was never moved lies in the corner of the screen: a terminal is drawn on one.
+        placed = [(positions.get(layer, (0, 0, 0, 0)), layer) for layer in layers if layer > 0]
+        for (_parent, x, y, _z), layer in sorted((p for p in placed if p[0][0] == parent), key=lambda p: p[0][3]):
+            x, y = max(at[0] + x, 0), max(at[1] + y, 0)
+            screen.alpha_composite(layers[layer], (x, y))
+            self._lay_upon(screen, layer, (x, y), layers, positions)
 
     def colours(self):
         """Number of pixels by colour."""
@@ -63,7 +71,11 @@ class Picture:
             return False
         right, bottom = SCREEN[0] - 3, SCREEN[1] - 3
         corners = {image.getpixel(at) for at in ((2, 2), (right, 2), (2, bottom), (right, bottom))}
-        return len(corners) == 1 and corners != {(0, 0, 0)} and len(_CUBE & self.colours().keys()) > 200
+        return len(corners) == 1 and corners != {(0, 0, 0)} and self.cube_drawn()
+
+    def cube_drawn(self):
+        """Whether nearly all of the cube colours are seen."""
+        return len(_CUBE & self.colours().keys()) > 200
 
     def background(self):
         """The colour that a session's desktop drew by lot when it began."""

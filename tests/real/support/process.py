@@ -15,7 +15,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 CONTAINED = ["unshare", "--mount", "--pid", "--fork", "--kill-child=KILL", "--mount-proc"]
 
 
-def _die_with_pytest():
+def die_with_pytest():
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
@@ -29,7 +29,7 @@ class Process:
             self._process = subprocess.Popen(
                 (CONTAINED if contained else []) + [str(a) for a in argv],
                 stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True,
-                preexec_fn=_die_with_pytest, env=env)
+                preexec_fn=die_with_pytest, env=env)
 
     @property
     def pid(self):
@@ -53,6 +53,11 @@ class Process:
     def text(self):
         with open(self.log, errors="replace") as log:
             return log.read()
+
+    def interrupt(self, seconds=20):
+        """As Ctrl-C does; returns the exit code."""
+        self._process.send_signal(signal.SIGINT)
+        return self._process.wait(seconds)
 
     def stop(self, seconds=10):
         """Ends the program: politely, or with all it started where it is contained."""
