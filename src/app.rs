@@ -276,7 +276,10 @@ async fn drain(tunnels: &TaskTracker, end: &CancellationToken, patience: Duratio
     tokio::select! {
         () = tunnels.wait() => return,
         () = end.cancelled() => {}
-        () = tokio::time::sleep(patience) => end.cancel(),
+        () = tokio::time::sleep(patience) => {
+            info!(reason = "drain_timeout", "Ending open tunnels");
+            end.cancel();
+        }
     }
     if timeout(LAST_WORDS, tunnels.wait()).await.is_err() {
         warn!(

@@ -112,15 +112,79 @@ fn a_tunnel_that_nobody_reads_does_not_hold_the_end_up() {
     assert!(peer.wire.rest().is_ok());
 }
 
+/// A stage whose patience with open tunnels is this.
+fn patient_for(drain_timeout: &str) -> Stage {
+    let guacd = ScriptedGuacd::polite(Names::rdp("1.6.0"));
+    Stage::adjusted(guacd, 1, |site| {
+        site.with(format!("[broker]\ndrain_timeout = \"{drain_timeout}\"\n"))
+    })
+}
+
 #[test]
 fn patience_with_open_tunnels_has_an_end() {
-    let guacd = ScriptedGuacd::polite(Names::rdp("1.6.0"));
-    let stage = Stage::adjusted(guacd, 1, |site| {
-        site.with("[broker]\ndrain_timeout = \"1s\"\n")
-    });
-    let (mut visitor, _peer) = stage.desktop(&Visit::office("ann"));
+    let stage = patient_for("2s");
+    let (mut visitor, mut peer) = stage.desktop(&Visit::office("ann"));
+    let start = Instant::now();
     stage.broker.signal("TERM");
+    stage.broker.wait("Waiting for open tunnels", |_| true);
+    // Until then the tunnel is as it was.
+    peer.wire.send(b"4.sync,1.2;").unwrap();
+    visitor.hear("sync");
     assert_eq!(visitor.farewell().0, 0x20B);
+    let waited = start.elapsed();
+    assert!(waited >= Duration::from_secs(2), "{waited:?}");
+    let by_the_clock = |line: &serde_json::Value| line["reason"] == "drain_timeout";
+    stage.broker.wait("Ending open tunnels", by_the_clock);
+    assert!(stage.broker.exit().success());
+}
+
+/// An instruction that is larger than any buffer on its way.
+fn large_blob() -> Vec<u8> {
+    let length = 8 * 1024 * 1024;
+    let mut blob = format!("4.blob,1.1,{length}.").into_bytes();
+    blob.resize(blob.len() + length, b'A');
+    blob.push(b';');
+    blob
+}
+
+#[test]
+fn a_large_instruction_under_way_is_whole_before_the_goodbye() {
+    // By the clock, and by a second signal.
+    for drain_timeout in ["1s", "1h"] {
+        let stage = patient_for(drain_timeout);
+        let (mut visitor, peer) = stage.desktop(&Visit::office("ann"));
+        let blob = large_blob();
+        let (first, last) = blob.split_at(blob.len() / 2);
+        let mut writer = peer.wire.stream().try_clone().unwrap();
+        let (first, last) = (first.to_vec(), last.to_vec());
+        stage.broker.signal("TERM");
+        stage.broker.wait("Waiting for open tunnels", |_| true);
+        let written = thread::spawn(move || writer.write_all(&first).map(|()| writer));
+        let half = blob.len() / 2;
+        assert!(visitor.wire.exact(half).unwrap() == blob[..half]);
+        if drain_timeout == "1h" {
+            stage.broker.signal("TERM");
+        }
+        stage.broker.wait("Ending open tunnels", |_| true);
+        let mut writer = written.join().unwrap().unwrap();
+        writer.write_all(&last).unwrap();
+        assert!(visitor.wire.exact(last.len()).unwrap() == blob[half..]);
+        assert_eq!(visitor.farewell().0, 0x20B);
+        assert!(stage.broker.exit().success());
+    }
+}
+
+#[test]
+fn an_instruction_that_never_ends_is_not_broken_into() {
+    let stage = Stage::one();
+    let (mut visitor, mut peer) = stage.desktop(&Visit::office("ann"));
+    peer.wire.send(b"4.blob,1.1,8.AAAA").unwrap();
+    assert_eq!(visitor.wire.exact(17).unwrap(), b"4.blob,1.1,8.AAAA");
+    stage.broker.signal("TERM");
+    stage.broker.wait("Waiting for open tunnels", |_| true);
+    stage.broker.signal("TERM");
+    // Nothing of ours would be understood there: the close has to do.
+    assert_eq!(visitor.wire.rest().unwrap(), b"");
     assert!(stage.broker.exit().success());
 }
 
