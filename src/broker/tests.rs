@@ -13,6 +13,7 @@ use crate::placement::{
 };
 use crate::store::{Answer as StoreAnswer, Embedded, Version};
 
+mod commits;
 mod doubt;
 mod names;
 mod reload;

@@ -347,6 +347,9 @@ pub(super) fn write_schema(path: &Path, schema: u64) {
     transaction.commit().unwrap();
 }
 
+#[cfg(test)]
+pub(crate) mod counted;
+
 /// A store whose disk can be made to fail and to come back.
 #[cfg(test)]
 pub(super) fn on_a_disk_that_fails() -> (Embedded, std::sync::Arc<std::sync::atomic::AtomicBool>) {

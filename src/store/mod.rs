@@ -21,6 +21,8 @@ use crate::placement::{LeaseKey, LeaseRecord};
 pub use archive::{Archive, Bounds, Kept};
 pub use documents::{Document, Documents, Edit, Kind};
 pub use embedded::Embedded;
+#[cfg(test)]
+pub(crate) use embedded::counted;
 
 /// What a store call gives back.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;

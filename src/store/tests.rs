@@ -5,6 +5,8 @@ use std::sync::Arc;
 use super::*;
 use crate::placement::{FarmId, HostId, Timestamp, Trust, TunnelId, UserKey};
 
+mod commits;
+
 fn key(user: &str) -> LeaseKey {
     LeaseKey::of_user(&UserKey::new(user, "corp").unwrap())
 }
