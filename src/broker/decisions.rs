@@ -7,6 +7,7 @@
 mod line;
 mod record;
 mod recorder;
+mod sightings;
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -24,6 +25,7 @@ use crate::store::{Archive, StoreError};
 
 pub use record::{Act, Asked, Record, Rewritten};
 pub use recorder::Recorder;
+pub use sightings::{Sighting, Sightings};
 
 /// Decisions held in memory.
 const RECENT: usize = 1000;
@@ -34,6 +36,7 @@ const QUEUE: usize = 1024;
 /// The way to keep decisions and to find them again.
 pub struct Decisions {
     recent: Mutex<VecDeque<Arc<Record>>>,
+    sightings: Sightings,
     storing: Option<Storing>,
     audit: Option<Audit>,
 }
@@ -60,6 +63,7 @@ impl Decisions {
     pub fn in_memory() -> Arc<Self> {
         Arc::new(Self {
             recent: Mutex::default(),
+            sightings: Sightings::default(),
             storing: None,
             audit: None,
         })
@@ -76,6 +80,7 @@ impl Decisions {
         let recorder = Recorder::new(Arc::clone(&archive), waiting, clock);
         let decisions = Self {
             recent: Mutex::default(),
+            sightings: Sightings::default(),
             storing: Some(Storing {
                 archive,
                 queue,
@@ -90,6 +95,7 @@ impl Decisions {
     /// Keeps a decision. Never waits.
     pub fn keep(&self, record: Record) {
         let record = Arc::new(record);
+        self.sightings.see(&record);
         if let Some(audit) = &self.audit {
             audit.tell(record.clone());
         }
@@ -146,6 +152,11 @@ impl Decisions {
             found.truncate(most);
         }
         Ok(found)
+    }
+
+    /// What connections named since the start.
+    pub fn sightings(&self) -> &Sightings {
+        &self.sightings
     }
 
     /// What was lost so far.

@@ -4,6 +4,7 @@
 //! Serves whoever needs a placement; knows no tunnel and no protocol. Decides
 //! nothing itself ([`crate::placement`] does) and stores nothing itself.
 
+mod administer;
 mod decisions;
 mod keeper;
 
@@ -23,7 +24,10 @@ use crate::placement::{
 };
 use crate::store::{Replaced, Store, StoreError, Version, Versioned};
 
-pub use decisions::{Act, Asked, Decisions, Losses, Record, Recorder, Rewritten};
+pub use administer::Released;
+pub use decisions::{
+    Act, Asked, Decisions, Losses, Record, Recorder, Rewritten, Sighting, Sightings,
+};
 pub use keeper::Keeper;
 use keeper::{Claim, Held, Tell};
 

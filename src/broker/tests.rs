@@ -115,6 +115,14 @@ impl Store for Contended {
         })
     }
 
+    fn after<'a>(
+        &'a self,
+        key: Option<&'a LeaseKey>,
+        most: usize,
+    ) -> StoreAnswer<'a, Vec<(LeaseKey, Versioned)>> {
+        self.inner.after(key, most)
+    }
+
     fn all(&self) -> StoreAnswer<'_, Vec<(LeaseKey, Versioned)>> {
         self.inner.all()
     }

@@ -46,6 +46,11 @@ impl UserKey {
         })
     }
 
+    /// From parts of another key.
+    pub(super) fn from_parts(domain: Option<String>, user: String) -> Self {
+        Self { domain, user }
+    }
+
     /// The same person, a bare name qualified by `domain`.
     #[must_use]
     pub fn qualified_by(mut self, domain: Option<&str>) -> Self {

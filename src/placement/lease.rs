@@ -159,6 +159,24 @@ impl LeaseRecord {
         open.map(|holder| &holder.tunnel)
     }
 
+    /// The open tunnels that rely on the farm's lease.
+    pub fn holders(&self, farm: &FarmId, now: Timestamp) -> impl Iterator<Item = &TunnelId> {
+        let holders = self.leases.get(farm).into_iter().flat_map(|l| &l.holders);
+        let open = holders.filter(move |holder| holder.until > now);
+        open.map(|holder| &holder.tunnel)
+    }
+
+    /// Gives up the farm's lease, which no open tunnel may rely on. Where the
+    /// user was last is remembered all the same. False where there is none, or
+    /// a tunnel relies on it.
+    pub fn release(&mut self, farm: &FarmId, now: Timestamp) -> bool {
+        let free = self.view(farm, now).is_some() && self.holders(farm, now).next().is_none();
+        if free {
+            self.leases.remove(farm);
+        }
+        free
+    }
+
     /// The farms' unexpired leases, in farm order.
     pub fn views(&self, now: Timestamp) -> impl Iterator<Item = LeaseView<'_>> {
         self.leases.iter().filter_map(move |(farm, lease)| {

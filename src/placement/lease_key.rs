@@ -37,6 +37,15 @@ impl LeaseKey {
         &self.0
     }
 
+    /// Whose leases they are.
+    pub fn user(&self) -> UserKey {
+        let whose = self.0.split('|').next().unwrap_or_default();
+        match whose.split_once('\\') {
+            Some((domain, user)) => UserKey::from_parts(Some(plain(domain)), plain(user)),
+            None => UserKey::from_parts(None, plain(whose)),
+        }
+    }
+
     /// A key read back from a store, as [`Self::as_str`] gave it.
     pub fn from_stored(text: String) -> Self {
         Self(text)
@@ -61,6 +70,12 @@ fn push_escaped(text: &mut String, part: &str) {
             c => text.push(c),
         }
     }
+}
+
+/// Takes back what [`push_escaped`] did; `%` goes last, since it starts the others.
+fn plain(part: &str) -> String {
+    let part = part.replace("%7c", "|").replace("%5c", "\\");
+    part.replace("%25", "%")
 }
 
 impl fmt::Display for LeaseKey {

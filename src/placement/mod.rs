@@ -109,6 +109,22 @@ pub fn survey(snapshot: &Snapshot, request: &Request, now: Timestamp) -> Vec<Can
     aim.map_or_else(|_| Vec::new(), |aim| fresh::candidates(snapshot, &aim, now))
 }
 
+/// What every host of a farm has to say to a newcomer whom nobody knows, in id
+/// order; empty for a farm that is not configured.
+pub fn newcomer(snapshot: &Snapshot, farm: &FarmId, now: Timestamp) -> Vec<Candidate> {
+    let farm = snapshot.directory.farm(farm);
+    farm.map_or_else(Vec::new, |farm| {
+        let aim = Aim {
+            resource: None,
+            farm,
+            user: None,
+            trust: Trust::default(),
+            key: None,
+        };
+        fresh::candidates(snapshot, &aim, now)
+    })
+}
+
 /// The decision on a request that cannot even be read.
 pub fn unreadable(snapshot: &Snapshot, refusal: Refusal) -> Decision {
     lost(

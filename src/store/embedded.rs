@@ -125,6 +125,17 @@ impl Store for Embedded {
         }))
     }
 
+    fn after<'a>(
+        &'a self,
+        key: Option<&'a LeaseKey>,
+        most: usize,
+    ) -> Answer<'a, Vec<(LeaseKey, Versioned)>> {
+        let key = key.cloned();
+        Box::pin(
+            self.call(move |answer| Call::Leases(leases::Call::After { key, most, answer })),
+        )
+    }
+
     fn all(&self) -> Answer<'_, Vec<(LeaseKey, Versioned)>> {
         Box::pin(self.call(|answer| Call::Leases(leases::Call::All { answer })))
     }

@@ -44,6 +44,13 @@ pub trait Store: Send + Sync + 'static {
         record: LeaseRecord,
     ) -> Answer<'a, Replaced>;
 
+    /// At most so many records whose keys come after this one, in key order.
+    fn after<'a>(
+        &'a self,
+        key: Option<&'a LeaseKey>,
+        most: usize,
+    ) -> Answer<'a, Vec<(LeaseKey, Versioned)>>;
+
     /// Every record stored, in key order.
     fn all(&self) -> Answer<'_, Vec<(LeaseKey, Versioned)>>;
 }

@@ -116,6 +116,29 @@ mod contract {
         let keys: Vec<_> = all.iter().map(|(key, _)| key.clone()).collect();
         assert_eq!(keys, [key("ann"), key("bob"), key("carl")]);
     }
+
+    #[tokio::test]
+    async fn records_are_read_a_few_at_a_time_after_a_key() {
+        let (_folder, store) = embedded();
+        for user in ["ann", "bob", "carl"] {
+            let written = record("a", user);
+            let replaced = store.replace(&key(user), Version::ABSENT, written);
+            assert_eq!(replaced.await.unwrap(), Replaced::Done);
+        }
+        // Between two keys as well as at one, and past the last.
+        for (after, most, wanted) in [
+            (None, 2, &["ann", "bob"][..]),
+            (Some("ann"), 2, &["bob", "carl"]),
+            (Some("anna"), 1, &["bob"]),
+            (Some("carl"), 5, &[]),
+            (None, 0, &[]),
+        ] {
+            let after = after.map(key);
+            let some = store.after(after.as_ref(), most).await.unwrap();
+            let keys: Vec<_> = some.iter().map(|(key, _)| key.as_str()).collect();
+            assert_eq!(keys, wanted, "{most} after {after:?}");
+        }
+    }
 }
 
 mod embedded_only {

@@ -61,6 +61,21 @@ fn no_two_of_user_farm_and_resource_share_a_key() {
 }
 
 #[test]
+fn a_key_says_whose_it_is() {
+    for user in HOSTILE {
+        let bare: UserKey =
+            serde_json::from_value(serde_json::json!({ "domain": null, "user": user })).unwrap();
+        assert_eq!(LeaseKey::of_user(&bare).user(), bare);
+        for domain in HOSTILE {
+            let whose = raw(domain, user);
+            assert_eq!(LeaseKey::of_user(&whose).user(), whose);
+            let key = LeaseKey::of_resource(&whose, &domain.into(), Some(&user.into()));
+            assert_eq!(key.user(), whose, "{key}");
+        }
+    }
+}
+
+#[test]
 fn what_a_user_types_cannot_reach_another_users_key() {
     let victim = LeaseKey::of_resource(&user("ann"), &"office".into(), Some(&"sage".into()));
     for typed in [

@@ -143,3 +143,21 @@ fn only_open_tunnels_hold() {
     assert_eq!(held(&claimed.clone().wait(45)), 0);
     assert_eq!(held(&claimed.stood("t").end("t")), 0);
 }
+
+#[test]
+fn a_lease_is_released_unless_a_tunnel_relies_on_it() {
+    let office = FarmId::from("office");
+    let claimed = life().claim("t", "a");
+    let claimed = claimed.act(|r, now| assert!(!r.release(&office, now)));
+    let live = claimed.is("a", Claimed, 45).stood("t");
+    let live = live.act(|r, now| assert!(!r.release(&office, now)));
+    let lingering = live.is("a", Live, 900).end("t");
+    let lingering = lingering.act(|r, now| assert!(!r.release(&"erp".into(), now)));
+    let released = lingering
+        .is("a", Lingering, 900)
+        .act(|r, now| assert!(r.release(&office, now)));
+    // Where the user was last is no claim, and is remembered.
+    let last = released.record.last(&office, released.now());
+    assert_eq!(last.map(|past| past.host.as_str()), Some("a"));
+    released.gone();
+}

@@ -1,5 +1,7 @@
 //! The leases' table and the calls on it.
 
+use std::ops::Bound;
+
 use redb::{ReadableTable, TableDefinition, WriteTransaction};
 
 use super::{Commit, Pending, Reply, failed, later, next_version};
@@ -20,6 +22,11 @@ pub(super) enum Call {
         record: LeaseRecord,
         answer: Reply<Replaced>,
     },
+    After {
+        key: Option<LeaseKey>,
+        most: usize,
+        answer: Reply<Vec<(LeaseKey, Versioned)>>,
+    },
     All {
         answer: Reply<Vec<(LeaseKey, Versioned)>>,
     },
@@ -29,7 +36,7 @@ impl Call {
     pub(super) fn needs(&self) -> Commit {
         match self {
             Self::Replace { .. } => Commit::Now,
-            Self::Read { .. } | Self::All { .. } => Commit::Nothing,
+            Self::Read { .. } | Self::After { .. } | Self::All { .. } => Commit::Nothing,
         }
     }
 
@@ -49,6 +56,11 @@ impl Call {
                 let done = replace(transaction, key.as_str(), expected, &record);
                 later(done, answer, pending)
             }
+            Self::After { key, most, answer } => {
+                let key = key.as_ref().map(LeaseKey::as_str);
+                let from = key.map_or(Bound::Unbounded, Bound::Excluded);
+                later(some(transaction, from, most), answer, pending)
+            }
             Self::All { answer } => later(all(transaction), answer, pending),
         }
     }
@@ -58,7 +70,7 @@ impl Call {
         match self {
             Self::Read { answer, .. } => drop(answer.send(Err(error))),
             Self::Replace { answer, .. } => drop(answer.send(Err(error))),
-            Self::All { answer } => drop(answer.send(Err(error))),
+            Self::After { answer, .. } | Self::All { answer } => drop(answer.send(Err(error))),
         }
     }
 }
@@ -98,8 +110,17 @@ fn replace(
 pub(super) fn all(
     transaction: &WriteTransaction,
 ) -> Result<Vec<(LeaseKey, Versioned)>, StoreError> {
+    some(transaction, Bound::Unbounded, usize::MAX)
+}
+
+fn some(
+    transaction: &WriteTransaction,
+    from: Bound<&str>,
+    most: usize,
+) -> Result<Vec<(LeaseKey, Versioned)>, StoreError> {
     let leases = transaction.open_table(LEASES).map_err(failed)?;
-    let rows = leases.iter().map_err(failed)?;
+    let rows = leases.range::<&str>((from, Bound::Unbounded));
+    let rows = rows.map_err(failed)?.take(most);
     rows.map(|row| {
         let (key, stored) = row.map_err(failed)?;
         let (version, json) = stored.value();
