@@ -36,6 +36,7 @@ pub struct App {
     prober: Prober,
     keeper: Keeper,
     recorder: Recorder,
+    trail: Option<Audit>,
     audit: Option<audit::Writer>,
     admin: Option<AdminSocket>,
     broker: Broker,
@@ -126,11 +127,11 @@ impl App {
             error,
         })?;
         let (audit, writer) = audit.unzip();
-        let (decisions, recorder) = Decisions::stored(store.clone(), audit, clock);
+        let (decisions, recorder) = Decisions::stored(store.clone(), audit.clone(), clock);
         let (broker, keeper) = Broker::open(Arc::clone(&fleet), store, clock).await?;
         let broker = broker.keeping(decisions);
         let in_force = InForce::new(Arc::new(config.clone()));
-        let gateway = Gateway::new(broker.clone(), in_force.current(), &shutdown);
+        let gateway = Gateway::new(broker.clone(), in_force.current(), &shutdown, clock);
         let prober = Prober {
             fleet: Arc::clone(&fleet),
             config: in_force.current(),
@@ -142,6 +143,7 @@ impl App {
             prober,
             keeper,
             recorder,
+            trail: audit,
             audit: writer,
             admin,
             broker,
@@ -197,6 +199,8 @@ impl App {
         let api = Api {
             broker: self.broker,
             fleet: self.fleet,
+            tunnels: Arc::clone(self.gateway.tunnels()),
+            trail: self.trail,
             config: self.in_force.current(),
             reload: self
                 .reloading

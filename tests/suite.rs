@@ -15,10 +15,12 @@ mod support;
 
 mod suite {
     mod admin;
+    mod asking;
     mod audit;
     mod capacity;
     mod carriers;
     mod demo;
+    mod ending;
     mod explain;
     mod handshake;
     mod house;
@@ -28,6 +30,7 @@ mod suite {
     mod log;
     mod malformed;
     mod observe;
+    mod openapi;
     mod parameters;
     mod people;
     mod placement_wire;

@@ -1,82 +1,102 @@
-//! Answers and failures as JSON, and bodies as what they must be.
+//! Answers and failures as JSON, always in the same form.
 
-use std::time::Duration;
-
-use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
-use hyper::body::{Bytes, Incoming};
-use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
-use hyper::{Request, Response, StatusCode};
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use axum::http::{Method, StatusCode};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
 use serde::Serialize;
-use serde::de::DeserializeOwned;
-use serde_json::json;
-use tokio::time::timeout;
+use tracing::debug;
+use utoipa::ToSchema;
 use uuid::Uuid;
 
+use super::caller::Role;
 use crate::broker::PlaceError;
 use crate::store::StoreError;
 
-/// Largest body that is read, in bytes. Its depth is bounded by the reader of
-/// JSON, which gives up long before its own stack is in danger.
-const LARGEST: usize = 64 * 1024;
+/// A good answer.
+#[derive(Debug)]
+pub(super) struct Told<T>(pub(super) T);
 
-/// For the whole body to arrive.
-const PATIENCE: Duration = Duration::from_secs(10);
-
-pub(super) type Answer = Response<Full<Bytes>>;
+/// What an endpoint comes to.
+pub(super) type Answer<T> = Result<Told<T>, Failure>;
 
 /// Why there is no answer but an error.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Failure {
     status: StatusCode,
     text: String,
-    allow: Option<&'static str>,
 }
 
-/// A good answer.
-pub(super) fn answer(value: &impl Serialize) -> Answer {
-    match serde_json::to_vec(value) {
-        Ok(json) => response(StatusCode::OK, json),
-        Err(error) => {
+/// Why there is no answer.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Error)]
+pub(super) struct ErrorBody<'a> {
+    /// The reason, for people.
+    error: &'a str,
+    /// This answer's own number, for whoever searches a log for it.
+    r#ref: String,
+}
+
+impl<T: Serialize> IntoResponse for Told<T> {
+    fn into_response(self) -> Response {
+        json(StatusCode::OK, &self.0).unwrap_or_else(|error| {
             let text = format!("the answer cannot be written: {error}");
-            Failure::new(StatusCode::INTERNAL_SERVER_ERROR, text).into_answer()
-        }
+            Failure::new(StatusCode::INTERNAL_SERVER_ERROR, text).into_response()
+        })
     }
 }
 
-fn response(status: StatusCode, json: Vec<u8>) -> Answer {
-    let mut response = Response::new(Full::new(Bytes::from(json)));
+fn json(status: StatusCode, value: &impl Serialize) -> serde_json::Result<Response> {
+    let mut response = Response::new(Body::from(serde_json::to_vec(value)?));
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Ok(response)
+}
+
+/// The answer to a path that is none.
+pub(super) async fn no_such_path() -> Failure {
+    Failure::not_found("there is nothing at this path")
+}
+
+/// Gives every failure the one form, those of the router too, and a line in the
+/// log of whoever looks for it.
+pub(super) async fn uniform(request: Request, next: Next) -> Response {
+    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    let mut response = next.run(request).await;
+    let status = response.status();
+    if !status.is_client_error() && !status.is_server_error() {
+        return response;
+    }
+    if response.extensions().get::<Failure>().is_none() {
+        let allow = response.headers_mut().remove(ALLOW);
+        let failure = match &allow {
+            Some(allow) => Failure::wrong_method(allow),
+            None => Failure::new(status, said_plainly(status)),
+        };
+        response = failure.into_response();
+        response
+            .headers_mut()
+            .extend(allow.map(|allow| (ALLOW, allow)));
+    }
+    if let Some(failure) = response.extensions().get::<Failure>() {
+        let error = failure.text.as_str();
+        debug!(%method, path, %status, error, "Admin request failed");
+    }
     response
 }
 
-/// Reads a body that must be one JSON object of this form.
-pub(super) async fn body<T: DeserializeOwned>(request: Request<Incoming>) -> Result<T, Failure> {
-    let body = Limited::new(request.into_body(), LARGEST).collect();
-    let bytes = match timeout(PATIENCE, body).await {
-        Err(_) => {
-            let text = "the body did not arrive in time".to_owned();
-            return Err(Failure::new(StatusCode::REQUEST_TIMEOUT, text));
-        }
-        Ok(Err(error)) if error.is::<LengthLimitError>() => {
-            let text = format!("the body is larger than {LARGEST} bytes");
-            return Err(Failure::new(StatusCode::PAYLOAD_TOO_LARGE, text));
-        }
-        Ok(Err(error)) => return Err(Failure::bad(format!("the body broke off: {error}"))),
-        Ok(Ok(collected)) => collected.to_bytes(),
-    };
-    serde_json::from_slice(&bytes).map_err(|error| Failure::bad(format!("the body: {error}")))
+fn said_plainly(status: StatusCode) -> String {
+    let reason = status.canonical_reason().unwrap_or("failed");
+    reason.to_lowercase()
 }
 
 impl Failure {
-    fn new(status: StatusCode, text: String) -> Self {
-        Self {
-            status,
-            text,
-            allow: None,
-        }
+    pub(super) fn new(status: StatusCode, text: String) -> Self {
+        Self { status, text }
     }
 
     /// The question itself is wrong.
@@ -88,20 +108,27 @@ impl Failure {
         Self::new(StatusCode::NOT_FOUND, text.into())
     }
 
-    pub(super) fn no_such_path() -> Self {
-        Self::not_found("there is nothing at this path")
+    /// What is asked for does not go together with how things stand.
+    pub(super) fn conflict(text: impl Into<String>) -> Self {
+        Self::new(StatusCode::CONFLICT, text.into())
     }
 
-    pub(super) fn wrong_method(allow: &'static str) -> Self {
-        let text = format!("this path answers {allow} only");
-        Self {
-            allow: Some(allow),
-            ..Self::new(StatusCode::METHOD_NOT_ALLOWED, text)
-        }
+    fn wrong_method(allow: &HeaderValue) -> Self {
+        // Whatever answers GET answers HEAD, which goes without saying.
+        let allow = allow.to_str().unwrap_or_default().split(',');
+        let allow = allow.filter(|method| *method != Method::HEAD.as_str());
+        let allow: Vec<_> = allow.collect();
+        let text = format!("this path answers {} only", allow.join(" and "));
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, text)
     }
 
     pub(super) fn forbidden() -> Self {
         let text = "only root and the user that sessionguard runs as may ask".to_owned();
+        Self::new(StatusCode::FORBIDDEN, text)
+    }
+
+    pub(super) fn lacks(role: Role) -> Self {
+        let text = format!("this needs the role {role}");
         Self::new(StatusCode::FORBIDDEN, text)
     }
 
@@ -114,19 +141,18 @@ impl Failure {
     pub(super) fn unavailable(text: impl Into<String>) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, text.into())
     }
+}
 
-    pub(super) fn text(&self) -> &str {
-        &self.text
-    }
-
-    pub(super) fn into_answer(self) -> Answer {
-        let body = json!({ "error": self.text, "ref": Uuid::now_v7().to_string() });
-        let mut answer = response(self.status, body.to_string().into_bytes());
-        if let Some(allow) = self.allow {
-            let headers = answer.headers_mut();
-            headers.insert(ALLOW, HeaderValue::from_static(allow));
-        }
-        answer
+impl IntoResponse for Failure {
+    fn into_response(self) -> Response {
+        let body = ErrorBody {
+            error: &self.text,
+            r#ref: Uuid::now_v7().to_string(),
+        };
+        // Two texts: they can always be written.
+        let mut response = json(self.status, &body).unwrap_or_default();
+        response.extensions_mut().insert(self);
+        response
     }
 }
 

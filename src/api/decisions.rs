@@ -1,10 +1,16 @@
 //! `GET /api/v1/decisions`: what was decided before, and why.
 
-use hyper::Uri;
-use serde::Serialize;
+use std::sync::Arc;
 
-use super::answer::{Answer, Failure, answer};
-use super::{Api, query};
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::Api;
+use super::answer::{Answer, Failure, Told};
+use super::extract::{Filter, Named};
+use super::listing::limit;
+use super::record::RecordBody;
 use crate::broker::{DecisionId, Record};
 use crate::clock::rfc3339;
 use crate::placement::{Outcome, UserKey};
@@ -14,18 +20,41 @@ const LISTED: usize = 50;
 const MOST: usize = 500;
 
 /// A record with what a reader would have to work out.
-#[derive(Debug, Serialize)]
-pub(super) struct View<'a> {
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = RecordView)]
+pub(super) struct View {
+    /// When it was made (RFC 3339).
     time: String,
+    /// `placed`, `refused`, `failed` or `unmatched`.
     outcome: &'static str,
+    /// Why.
     reason: Option<String>,
-    host: Option<&'a str>,
+    /// The chosen host.
+    host: Option<String>,
     #[serde(flatten)]
-    record: &'a Record,
+    #[schema(value_type = RecordBody)]
+    record: Arc<Record>,
 }
 
-impl<'a> View<'a> {
-    pub(super) fn of(record: &'a Record) -> Self {
+/// Decisions, newest first.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Decisions {
+    decisions: Vec<View>,
+}
+
+/// Which decisions.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Asked {
+    /// Of this user; a name without a domain finds every domain's.
+    user: Option<String>,
+    /// How many: 1 to 500, usually 50.
+    limit: Option<String>,
+}
+
+impl View {
+    pub(super) fn of(record: Arc<Record>) -> Self {
         let decided = record.decision.as_ref().map(|decision| &decision.outcome);
         let (outcome, reason) = match (&record.failure, decided) {
             (Some(failure), _) => ("failed", Some(failure.clone())),
@@ -36,7 +65,7 @@ impl<'a> View<'a> {
             (None, Some(Outcome::Unmatched) | None) => ("unmatched", None),
         };
         let host = match decided {
-            Some(Outcome::Placed(placement)) => Some(placement.host.as_str()),
+            Some(Outcome::Placed(placement)) => Some(placement.host.to_string()),
             _ => None,
         };
         Self {
@@ -49,39 +78,37 @@ impl<'a> View<'a> {
     }
 }
 
-impl Api {
-    pub(super) async fn decisions(&self, uri: &Uri) -> Result<Answer, Failure> {
-        let (mut user, mut limit) = (None, LISTED);
-        for (key, value) in query::pairs(uri.query().unwrap_or_default())? {
-            match key.as_str() {
-                "user" => {
-                    user = UserKey::new(&value, "");
-                    if user.is_none() {
-                        return Err(Failure::bad("user is blank"));
-                    }
-                }
-                "limit" => {
-                    let number = value.parse().ok().filter(|n| (1..=MOST).contains(n));
-                    let number = number
-                        .ok_or_else(|| Failure::bad(format!("limit is a number from 1 to {MOST}")));
-                    limit = number?;
-                }
-                _ => return Err(Failure::bad("only user and limit may be asked for")),
-            }
-        }
-        let found = self.broker.decisions().newest(user.as_ref(), limit).await?;
-        let views: Vec<_> = found.iter().map(|record| View::of(record)).collect();
-        Ok(answer(&serde_json::json!({ "decisions": views })))
-    }
+/// Past decisions, newest first
+#[utoipa::path(get, path = "/decisions", operation_id = "decisions", params(Asked), responses(
+    (status = 200, description = "Kept for 30 days.", body = Decisions),
+))]
+pub(super) async fn list(
+    State(api): State<Arc<Api>>,
+    Filter(asked): Filter<Asked>,
+) -> Answer<Decisions> {
+    let user = asked
+        .user
+        .as_deref()
+        .map(|name| UserKey::new(name, "").ok_or_else(|| Failure::bad("user is blank")));
+    let user = user.transpose()?;
+    let limit = limit(asked.limit.as_deref(), LISTED, MOST)?;
+    let found = api.broker.decisions().newest(user.as_ref(), limit).await?;
+    let decisions = found.into_iter().map(View::of).collect();
+    Ok(Told(Decisions { decisions }))
+}
 
-    pub(super) async fn decision(&self, id: &str) -> Result<Answer, Failure> {
-        let known = DecisionId::parse(id);
-        let id = known.ok_or_else(|| Failure::bad("a decision's id is a UUID"))?;
-        match self.broker.decisions().find(id).await? {
-            Some(record) => Ok(answer(&View::of(&record))),
-            None => Err(Failure::not_found(format!(
-                "no decision {id} is known: it may be older than 30 days, or of another broker"
-            ))),
-        }
+/// One decision
+#[utoipa::path(get, path = "/decisions/{id}", operation_id = "decision",
+    params(("id" = String, Path, description = "As in the log and in the message on the page.")),
+    responses((status = 200, description = "The decision, host by host.", body = View)),
+)]
+pub(super) async fn one(State(api): State<Arc<Api>>, Named(id): Named) -> Answer<View> {
+    let known = DecisionId::parse(&id);
+    let id = known.ok_or_else(|| Failure::bad("a decision's id is a UUID"))?;
+    match api.broker.decisions().find(id).await? {
+        Some(record) => Ok(Told(View::of(record))),
+        None => Err(Failure::not_found(format!(
+            "no decision {id} is known: it may be older than 30 days, or of another broker"
+        ))),
     }
 }

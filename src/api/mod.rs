@@ -1,40 +1,66 @@
 //! Answers whoever asks the running broker: an administrator at the command
 //! line, over the local admin socket.
 //!
-//! | request | answer |
-//! |---|---|
-//! | `POST /api/v1/explain` | what would be decided now; changes nothing |
-//! | `GET /api/v1/decisions?user=&limit=` | past decisions, newest first |
-//! | `GET /api/v1/decisions/{id}` | one of them |
-//! | `GET /api/v1/status` | the broker and every host |
-//! | `POST /api/v1/reload` | reads the configuration now |
+//! | request below `/api/v1` | needs | answer |
+//! |---|---|---|
+//! | `GET /status` | read | the broker and every host |
+//! | `GET /farms`, `/farms/{id}` | read | farms, and how full they are |
+//! | `GET /hosts?farm=`, `/hosts/{id}` | read | hosts, and why they are out |
+//! | `GET /resources?farm=`, `/resources/{id}` | read | what is published, and whether anybody asks for it |
+//! | `GET /sessions?user=&host=&farm=` | read | reported sessions; of a user tunnels and leases, too |
+//! | `GET /tunnels?user=&host=&farm=&limit=&after=`, `/tunnels/{id}` | read | open tunnels |
+//! | `DELETE /tunnels/{id}`, `/tunnels?host=` | write | ends one, or all of a host |
+//! | `GET /leases?user=&host=&farm=&limit=&after=`, `/leases/{key}` | read | leases |
+//! | `DELETE /leases/{key}?farm=` | write | releases what lingers |
+//! | `GET /decisions?user=&limit=`, `/decisions/{id}` | read | past decisions, newest first |
+//! | `POST /explain` | read | what would be decided now; changes nothing |
+//! | `POST /reload` | write | reads the configuration now |
+//! | `GET /openapi.json` | read | all of this, for programs |
 //!
 //! The only room that serves HTTP. It runs on a thread and a runtime of its
-//! own: whatever is asked here, no tunnel waits for it. It refuses whoever is
-//! neither the user it runs as nor root, bodies over 64 KiB and fields it does
-//! not know, and decides nothing itself.
+//! own: whatever is asked here, no tunnel waits for it. A listener says who
+//! asks ([`Caller`]), each endpoint which [`Role`] it needs. Bodies over 64 KiB
+//! and fields it does not know are refused; it decides nothing itself.
 
 mod answer;
+mod caller;
 mod decisions;
 mod explain;
-mod query;
+mod extract;
+mod farms;
+mod hosts;
+mod leases;
+mod listing;
+mod openapi;
+mod record;
 mod reload;
+mod resources;
+mod serve;
+mod sessions;
 mod socket;
 mod status;
+mod trail;
+mod tunnels;
+mod whose;
 
 use std::sync::Arc;
 
-use hyper::body::Incoming;
-use hyper::{Method, Request};
-use tracing::debug;
+use axum::{Router, middleware};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
+use crate::audit::Audit;
 use crate::broker::Broker;
 use crate::clock::Clock;
 use crate::config::{Current, Reload};
 use crate::fleet::Fleet;
+use crate::tunnel::Tunnels;
 
-use answer::{Answer, Failure};
+pub use caller::{Actor, Caller, Role};
 pub use socket::{AdminSocket, Serving, SocketError};
+
+/// Where every path begins.
+const BASE: &str = "/api/v1";
 
 /// What the answers come from.
 #[derive(Debug)]
@@ -43,6 +69,10 @@ pub struct Api {
     pub broker: Broker,
     /// The live picture.
     pub fleet: Arc<Fleet>,
+    /// The open tunnels.
+    pub tunnels: Arc<Tunnels>,
+    /// Where it is written down who changed what.
+    pub trail: Option<Audit>,
     /// The configuration in force.
     pub config: Current,
     /// The way to ask for a reload; `None` where the configuration came from
@@ -52,46 +82,47 @@ pub struct Api {
     pub clock: Clock,
 }
 
-/// Whether a caller may ask.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Caller {
-    /// Root, or whom we run as.
-    Admin,
-    /// Anybody else.
-    Stranger,
+/// The endpoints: who may ask what. A new one is a line here.
+fn endpoints() -> OpenApiRouter<Arc<Api>> {
+    let (read, write) = (Role::AdminRead, Role::AdminWrite);
+    let table = [
+        (read, routes!(status::show)),
+        (read, routes!(farms::list)),
+        (read, routes!(farms::one)),
+        (read, routes!(hosts::list)),
+        (read, routes!(hosts::one)),
+        (read, routes!(resources::list)),
+        (read, routes!(resources::one)),
+        (read, routes!(sessions::list)),
+        (read, routes!(tunnels::list)),
+        (read, routes!(tunnels::one)),
+        (write, routes!(tunnels::end_one)),
+        (write, routes!(tunnels::end_of_host)),
+        (read, routes!(leases::list)),
+        (read, routes!(leases::one)),
+        (write, routes!(leases::release)),
+        (read, routes!(decisions::list)),
+        (read, routes!(decisions::one)),
+        (read, routes!(explain::explain)),
+        (write, routes!(reload::reload)),
+        (read, routes!(openapi::show)),
+    ];
+    let table = table.into_iter();
+    table.fold(OpenApiRouter::new(), |router, (role, routes)| {
+        router.routes(caller::guarded(role, routes))
+    })
 }
 
-impl Api {
-    async fn answer(&self, caller: Caller, request: Request<Incoming>) -> Answer {
-        let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-        let answered = match caller {
-            Caller::Admin => self.route(request).await,
-            Caller::Stranger => Err(Failure::forbidden()),
-        };
-        answered.unwrap_or_else(|failure| {
-            debug!(%method, path, error = failure.text(), "Admin request failed");
-            failure.into_answer()
-        })
-    }
-
-    async fn route(&self, request: Request<Incoming>) -> Result<Answer, Failure> {
-        let path = request.uri().path().to_owned();
-        let Some(path) = path.strip_prefix("/api/v1/") else {
-            return Err(Failure::no_such_path());
-        };
-        let (get, post) = (Method::GET, Method::POST);
-        match (path, request.method()) {
-            ("explain", method) if method == post => self.explain(request).await,
-            ("reload", method) if method == post => self.reload().await,
-            ("status", method) if method == get => Ok(self.status()),
-            ("decisions", method) if method == get => self.decisions(request.uri()).await,
-            ("explain" | "reload", _) => Err(Failure::wrong_method("POST")),
-            ("status" | "decisions", _) => Err(Failure::wrong_method("GET")),
-            (path, method) => match path.strip_prefix("decisions/") {
-                Some(id) if method == get => self.decision(id).await,
-                Some(_) => Err(Failure::wrong_method("GET")),
-                None => Err(Failure::no_such_path()),
-            },
-        }
-    }
+/// The whole API, for requests that a listener has put a [`Caller`] into.
+fn router(api: Arc<Api>) -> Router {
+    let (router, document) = openapi::document(endpoints());
+    let endpoints = router
+        .with_state(api)
+        .fallback(answer::no_such_path)
+        .layer(axum::Extension(document));
+    // Around it whole: which methods a path has, a router says last of all.
+    Router::new()
+        .fallback_service(endpoints)
+        .layer(middleware::from_fn(caller::known))
+        .layer(middleware::from_fn(answer::uniform))
 }

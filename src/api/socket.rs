@@ -5,7 +5,6 @@
 //! of the system besides: a mode can be changed by a hasty hand. Whoever is
 //! turned away is told so.
 
-use std::convert::Infallible;
 use std::fs;
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
@@ -15,23 +14,18 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use axum::Router;
 use tokio::net::UnixListener;
 use tokio::sync::Semaphore;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
-use super::{Api, Caller};
+use super::caller::{Actor, Caller, Role};
+use super::{Api, router, serve};
 
 /// Callers served at a time; more wait.
 const CALLERS: usize = 32;
-/// For a request's head to arrive.
-const HEAD: Duration = Duration::from_secs(10);
-/// The longest a caller may stay.
-const STAY: Duration = Duration::from_secs(120);
 /// After a failed accept.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -123,7 +117,7 @@ impl AdminSocket {
         let stopped = stop.clone();
         let thread = thread::Builder::new().name("api".to_owned());
         let thread = thread.spawn(move || {
-            let served = self.run(Arc::new(api));
+            let served = self.run(router(Arc::new(api)));
             runtime.block_on(stopped.run_until_cancelled(served));
             // Who is being answered at this moment is hung up on.
         })?;
@@ -133,7 +127,7 @@ impl AdminSocket {
         })
     }
 
-    async fn run(mut self, api: Arc<Api>) {
+    async fn run(mut self, router: Router) {
         let listener = self.listener.take().map(UnixListener::from_std);
         let listener = match listener {
             Some(Ok(listener)) => listener,
@@ -157,30 +151,25 @@ impl AdminSocket {
                     continue;
                 }
             };
-            let uid = stream.peer_cred().map(|credentials| credentials.uid());
-            let caller = match uid {
-                Ok(uid) if uid == 0 || uid == self.owner => Caller::Admin,
-                _ => {
-                    warn!(
-                        uid = uid.ok(),
-                        "A stranger was turned away from the admin socket"
-                    );
-                    Caller::Stranger
-                }
-            };
-            let api = Arc::clone(&api);
+            let credentials = stream.peer_cred();
+            let uid = credentials.map(|credentials| credentials.uid()).ok();
+            let (caller, router) = (self.caller(uid), router.clone());
             tokio::spawn(async move {
-                let service = service_fn(|request| {
-                    let api = Arc::clone(&api);
-                    async move { Ok::<_, Infallible>(api.answer(caller, request).await) }
-                });
-                let mut http = http1::Builder::new();
-                http.timer(TokioTimer::new()).header_read_timeout(HEAD);
-                let served = http.serve_connection(TokioIo::new(stream), service);
-                // A caller that breaks off harms nobody but itself.
-                let _ = timeout(STAY, served).await;
+                serve::connection(stream, router, |_| caller.clone()).await;
                 drop(place);
             });
+        }
+    }
+
+    /// Root and whom we run as may do everything, others nothing.
+    fn caller(&self, uid: Option<u32>) -> Caller {
+        let owns = uid.is_some_and(|uid| uid == 0 || uid == self.owner);
+        if !owns {
+            warn!(uid, "A stranger was turned away from the admin socket");
+        }
+        Caller {
+            actor: Actor::User(uid),
+            roles: if owns { Role::ALL } else { &[] },
         }
     }
 }

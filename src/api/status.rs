@@ -1,18 +1,26 @@
-//! `GET /api/v1/status`: the broker and every host, as they are now.
+//! `GET /api/v1/status`: the broker and every host, as they are now, and what
+//! nobody has asked for.
 
+use std::sync::Arc;
+
+use axum::extract::State;
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::Api;
-use super::answer::{Answer, answer};
+use super::answer::{Answer, Told};
+use super::extract::Filter;
+use super::hosts::{self, Host};
+use super::listing::Nothing;
 use crate::clock::rfc3339;
 use crate::config::ReloadState;
-use crate::placement::{
-    Conduct, Directory, FarmId, HostId, HostView, Load, Mode, Occupancy, Probe, Reach, Timestamp,
-};
+use crate::placement::Conduct;
 
-#[derive(Debug, Serialize)]
-struct Status<'a> {
+/// The broker.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Status {
     version: &'static str,
+    /// Now (RFC 3339).
     time: String,
     uptime_seconds: u64,
     /// `broker` or `observe`.
@@ -22,86 +30,70 @@ struct Status<'a> {
     /// Generation of the live picture.
     generation: u64,
     /// How the configuration and its files stand to each other.
+    #[schema(value_type = Option<Object>)]
     reload: Option<ReloadState>,
+    /// Open tunnels, those that are passed through among them.
     tunnels: usize,
-    /// Decisions that were not stored, and lines missing in the audit trail.
+    /// Decisions that were not stored.
     decisions_lost: u64,
+    /// Lines missing in the audit trail.
     audit_lines_lost: u64,
-    hosts: Vec<Host<'a>>,
+    /// Enabled resources that no connection named since the start.
+    resources_never_matched: Vec<String>,
+    /// Host names of connections that named no resource, the hundred seen last.
+    hostnames_never_matched: Vec<Hostname>,
+    hosts: Vec<Host>,
 }
 
-#[derive(Debug, Serialize)]
-struct Host<'a> {
-    id: &'a HostId,
-    /// `None` for a host that was taken out and is still in use.
-    address: Option<String>,
-    farms: Vec<&'a FarmId>,
-    mode: Mode,
-    reach: Reach,
-    /// `unknown`, `answering` or `failing`.
-    probe: &'static str,
-    probe_since: Option<String>,
-    /// Age of the agent's last report.
-    report_age_seconds: Option<u64>,
-    active: u32,
-    disconnected: u32,
-    occupancy: Option<Occupancy>,
-    tunnels: usize,
+/// A host name that led to no resource.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Hostname {
+    hostname: String,
+    /// How often since the start.
+    times: u64,
+    /// When last (RFC 3339).
+    last: String,
+    /// How long ago that was.
+    seconds_ago: u64,
 }
 
-impl Api {
-    pub(super) fn status(&self) -> Answer {
-        let (snapshot, now) = (self.fleet.snapshot(), self.clock.now());
-        let directory = &snapshot.directory;
-        let hosts = snapshot.hosts.iter();
-        let hosts: Vec<_> = hosts
-            .map(|(id, view)| host(directory, id, view, now))
-            .collect();
-        let losses = self.broker.decisions().losses();
-        answer(&Status {
-            version: env!("CARGO_PKG_VERSION"),
-            time: rfc3339(now),
-            uptime_seconds: self.clock.uptime().as_secs(),
-            mode: match directory.rules().conduct {
-                Conduct::Broker => "broker",
-                Conduct::Observe => "observe",
-            },
-            configuration: snapshot.configuration,
-            generation: snapshot.generation,
-            reload: self.reload.as_ref().map(|reload| reload.state()),
-            tunnels: hosts.iter().map(|host| host.tunnels).sum(),
-            decisions_lost: losses.decisions,
-            audit_lines_lost: losses.audit_lines,
-            hosts,
-        })
-    }
-}
-
-fn host<'a>(directory: &'a Directory, id: &'a HostId, view: &HostView, now: Timestamp) -> Host<'a> {
-    let configured = directory.host(id);
-    let farms = directory.farms().map(|farm| &farm.id);
-    let Load {
-        active,
-        disconnected,
-    } = view.load(now);
-    let (probe, since) = match view.probe {
-        Probe::Unknown => ("unknown", None),
-        Probe::Answering { since } => ("answering", Some(since)),
-        Probe::Failing { since } => ("failing", Some(since)),
-    };
-    let report = view.report.as_ref();
-    Host {
-        id,
-        address: configured.map(|host| format!("{}:{}", host.address, host.port)),
-        farms: farms.filter(|farm| directory.is_member(farm, id)).collect(),
-        mode: view.mode,
-        reach: view.reach(directory.rules().offline_after, now),
-        probe,
-        probe_since: since.map(rfc3339),
-        report_age_seconds: report.map(|report| now.since(report.received).as_secs()),
-        active,
-        disconnected,
-        occupancy: directory.caps(id).map(|caps| view.occupancy(caps, now)),
-        tunnels: view.tunnels.len(),
-    }
+/// The broker and every host
+#[utoipa::path(get, path = "/status", operation_id = "status", responses(
+    (status = 200, description = "As they are now.", body = Status),
+))]
+pub(super) async fn show(
+    State(api): State<Arc<Api>>,
+    Filter(Nothing {}): Filter<Nothing>,
+) -> Answer<Status> {
+    let (snapshot, now) = (api.fleet.snapshot(), api.clock.now());
+    let decisions = api.broker.decisions();
+    let (losses, sightings) = (decisions.losses(), decisions.sightings());
+    let resources = snapshot.directory.resources();
+    let never = resources.filter(|r| r.enabled && sightings.of_resource(&r.id).is_none());
+    let hostnames = sightings.unmatched_hostnames().into_iter();
+    Ok(Told(Status {
+        version: env!("CARGO_PKG_VERSION"),
+        time: rfc3339(now),
+        uptime_seconds: api.clock.uptime().as_secs(),
+        mode: match snapshot.directory.rules().conduct {
+            Conduct::Broker => "broker",
+            Conduct::Observe => "observe",
+        },
+        configuration: snapshot.configuration,
+        generation: snapshot.generation,
+        reload: api.reload.as_ref().map(|reload| reload.state()),
+        tunnels: api.tunnels.count(),
+        decisions_lost: losses.decisions,
+        audit_lines_lost: losses.audit_lines,
+        resources_never_matched: never.map(|resource| resource.id.to_string()).collect(),
+        hostnames_never_matched: hostnames
+            .map(|(hostname, seen)| Hostname {
+                hostname,
+                times: seen.times,
+                last: rfc3339(seen.last),
+                seconds_ago: now.since(seen.last).as_secs(),
+            })
+            .collect(),
+        hosts: hosts::all(&snapshot, now),
+    }))
 }

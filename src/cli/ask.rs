@@ -11,14 +11,88 @@ use hyper::client::conn::http1;
 use hyper::header::{CONTENT_TYPE, HOST};
 use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 
-use super::{BAD_CONFIGURATION, DEFAULT_CONFIG, FAILED, UNREACHABLE, USAGE, complain};
+use super::table::Paint;
+use super::{BAD_CONFIGURATION, DEFAULT_CONFIG, FAILED, UNREACHABLE, USAGE, complain, say};
 
 /// A placement may take 14 s, and so may a dry run of one.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Which broker is asked, and how its answer is written.
+#[derive(Debug, clap::Args)]
+pub(super) struct Asking {
+    /// How the answer is written
+    #[arg(short, long, value_enum, default_value = "table")]
+    pub(super) output: Output,
+    #[command(flatten)]
+    pub(super) broker: Where,
+}
+
+impl Asking {
+    /// Shows what the broker says at a path: to programs as it says it, to
+    /// people as `show` has it.
+    pub(super) fn show<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        show: impl FnOnce(T, Paint) -> String,
+    ) -> ExitCode {
+        match self.broker.get(path) {
+            Ok(answer) => self.tell(answer, show),
+            Err(code) => code,
+        }
+    }
+
+    /// Shows an answer.
+    pub(super) fn tell<T: DeserializeOwned>(
+        &self,
+        answer: Value,
+        show: impl FnOnce(T, Paint) -> String,
+    ) -> ExitCode {
+        let text = match self.output {
+            Output::Json => format!("{answer:#}"),
+            Output::Table => match serde_json::from_value(answer) {
+                Ok(told) => show(told, Paint::stdout()),
+                Err(error) => {
+                    complain(format_args!(
+                        "the broker is of another release and says it differently ({error}): try -o json"
+                    ));
+                    return ExitCode::from(FAILED);
+                }
+            },
+        };
+        say(format_args!("{}", text.trim_end()))
+    }
+}
+
+/// A path with what is asked for behind its `?`; what is not given is left out.
+pub(super) fn query(path: &str, filters: &[(&str, Option<&str>)]) -> String {
+    let mut asked = path.to_owned();
+    for (name, value) in filters {
+        if let Some(value) = value {
+            asked.push(if asked.contains('?') { '&' } else { '?' });
+            asked.push_str(&format!("{name}={}", escaped(value)));
+        }
+    }
+    asked
+}
+
+/// A text as one part of an address, whatever it holds.
+pub(super) fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                escaped.push(char::from(byte));
+            }
+            other => escaped.push_str(&format!("%{other:02X}")),
+        }
+    }
+    escaped
+}
 
 /// Which broker is asked.
 #[derive(Debug, clap::Args)]
@@ -56,6 +130,14 @@ impl Where {
     /// The exit code; why has been said.
     pub(super) fn post(&self, path: &str, question: Option<&Value>) -> Result<Value, ExitCode> {
         self.ask(&Method::POST, path, question)
+    }
+
+    /// What the broker says to an end of what is at a path.
+    ///
+    /// # Errors
+    /// The exit code; why has been said.
+    pub(super) fn delete(&self, path: &str) -> Result<Value, ExitCode> {
+        self.ask(&Method::DELETE, path, None)
     }
 
     fn ask(&self, method: &Method, path: &str, body: Option<&Value>) -> Result<Value, ExitCode> {
@@ -152,5 +234,21 @@ async fn exchange(
             Ok(()) => Err("it hung up".into()),
             Err(error) => Err(error.into()),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_is_asked_for_stays_one_part_of_the_address() {
+        assert_eq!(
+            escaped("corp\\jörg|a/b%7c?"),
+            "corp%5Cj%C3%B6rg%7Ca%2Fb%257c%3F"
+        );
+        let filters = [("user", Some("a b&c")), ("host", None), ("farm", Some("x"))];
+        assert_eq!(query("/leases", &filters), "/leases?user=a%20b%26c&farm=x");
+        assert_eq!(query("/leases", &[]), "/leases");
     }
 }

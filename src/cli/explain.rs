@@ -5,14 +5,13 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
-use super::ask::{Output, Where};
+use super::ask::Asking;
 use super::decision::Told;
-use super::table::Paint;
-use super::{FAILED, REFUSED, USAGE, complain, say};
+use super::{REFUSED, USAGE, complain};
 
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("what").multiple(true).required(true)
-    .args(["resource", "connection_id", "connection_name", "hostname", "decision"]))]
+    .args(["resource", "connection_id", "connection_name", "farm", "hostname", "decision"]))]
 pub(super) struct Arguments {
     /// The RDP user, as the connection has it; "" where Guacamole would ask
     #[arg(
@@ -36,6 +35,9 @@ pub(super) struct Arguments {
     /// The Guacamole connection's name
     #[arg(long, value_name = "NAME", conflicts_with = "decision")]
     connection_name: Option<String>,
+    /// The farm asked for, where allow_farm_selector lets connections do so
+    #[arg(long, value_name = "ID", conflicts_with = "decision")]
+    farm: Option<String>,
     /// The connection's hostname, which may be a selector
     #[arg(long, value_name = "TEXT", conflicts_with = "decision")]
     hostname: Option<String>,
@@ -48,11 +50,8 @@ pub(super) struct Arguments {
     /// A past decision, by the id in the log or in the message on the page
     #[arg(long, value_name = "ID")]
     decision: Option<String>,
-    /// How the answer is written
-    #[arg(short, long, value_enum, default_value = "table")]
-    output: Output,
     #[command(flatten)]
-    broker: Where,
+    asking: Asking,
 }
 
 pub(super) fn run(arguments: &Arguments) -> ExitCode {
@@ -65,11 +64,14 @@ pub(super) fn run(arguments: &Arguments) -> ExitCode {
                 return ExitCode::from(USAGE);
             }
             let path = format!("/api/v1/decisions/{id}");
-            arguments.broker.get(&path)
+            arguments.asking.broker.get(&path)
         }
         None => {
             let question = arguments.question();
-            arguments.broker.post("/api/v1/explain", Some(&question))
+            arguments
+                .asking
+                .broker
+                .post("/api/v1/explain", Some(&question))
         }
     };
     let answer = match answered {
@@ -80,19 +82,9 @@ pub(super) fn run(arguments: &Arguments) -> ExitCode {
         answer.get("outcome").and_then(Value::as_str),
         Some("refused" | "failed")
     );
-    let text = match arguments.output {
-        Output::Json => format!("{answer:#}"),
-        Output::Table => match serde_json::from_value::<Told>(answer) {
-            Ok(told) => told.show(Paint::stdout()),
-            Err(error) => {
-                complain(format_args!(
-                    "the broker is of another release and says it differently ({error}): try -o json"
-                ));
-                return ExitCode::from(FAILED);
-            }
-        },
-    };
-    let said = say(format_args!("{}", text.trim_end()));
+    let said = arguments
+        .asking
+        .tell(answer, |told: Told, paint| told.show(paint));
     if refused {
         ExitCode::from(REFUSED)
     } else {
@@ -109,6 +101,7 @@ impl Arguments {
             ("resource_id", &self.resource),
             ("connection_id", &self.connection_id),
             ("connection_name", &self.connection_name),
+            ("farm_id", &self.farm),
             ("hostname", &self.hostname),
             ("remote_app", &self.remote_app),
             ("source", &self.source),

@@ -2,14 +2,22 @@
 
 mod ask;
 mod check;
+mod completions;
 mod config;
 mod decision;
 mod demo;
 mod explain;
+mod farms;
+mod hosts;
+mod leases;
+mod man;
 mod reload;
+mod resources;
 mod serve;
+mod sessions;
 mod status;
 mod table;
+mod tunnels;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -48,11 +56,27 @@ enum Command {
     /// Say why somebody would go, or went, to a host, and why to no other
     Explain(Box<explain::Arguments>),
     /// Show the running broker and every host
-    Status(status::Arguments),
+    Status(ask::Asking),
+    /// List the farms, and how full they are
+    Farms(ask::Asking),
+    /// List the hosts, and what keeps newcomers from them
+    Hosts(hosts::Arguments),
+    /// List what is published, and whether anybody asks for it
+    Resources(resources::Arguments),
+    /// List reported sessions; of a user open tunnels and leases, too
+    Sessions(sessions::Arguments),
+    /// List the open tunnels, or end some
+    Tunnels(Box<tunnels::Arguments>),
+    /// List the leases, or release some
+    Leases(Box<leases::Arguments>),
     /// Make the running broker read its configuration now
-    Reload(reload::Arguments),
+    Reload(ask::Asking),
     /// Show the broker at work, with nothing else installed
     Demo(demo::Arguments),
+    /// Print what a shell needs to complete commands
+    Completions(completions::Arguments),
+    /// Print the manual page
+    Man(man::Arguments),
     /// Print the version
     Version,
 }
@@ -73,8 +97,16 @@ impl Cli {
             Command::Config(arguments) => config::run(&arguments),
             Command::Explain(arguments) => explain::run(&arguments),
             Command::Status(arguments) => status::run(&arguments),
-            Command::Reload(arguments) => reload::run(&arguments),
+            Command::Farms(asking) => farms::run(&asking),
+            Command::Hosts(arguments) => hosts::run(&arguments),
+            Command::Resources(arguments) => resources::run(&arguments),
+            Command::Sessions(arguments) => sessions::run(&arguments),
+            Command::Tunnels(arguments) => tunnels::run(&arguments),
+            Command::Leases(arguments) => leases::run(&arguments),
+            Command::Reload(asking) => reload::run(&asking),
             Command::Demo(arguments) => demo::run(&arguments),
+            Command::Completions(arguments) => completions::run(&arguments),
+            Command::Man(arguments) => man::run(&arguments),
             Command::Version => say(format_args!("sessionguard {}", env!("CARGO_PKG_VERSION"))),
         }
     }
@@ -125,5 +157,70 @@ fn span(seconds: u64) -> String {
         100..3600 => format!("{minutes} min {} s", seconds % 60),
         3600..86_400 => format!("{hours} h {} min", minutes % 60),
         _ => format!("{days} d {} h", hours % 24),
+    }
+}
+
+/// A span of time in the one unit that matters.
+fn age(seconds: u64) -> String {
+    match seconds {
+        0..=99 => format!("{seconds} s"),
+        100..=5999 => format!("{} min", seconds / 60),
+        6000..=172_799 => format!("{} h", seconds / 3600),
+        _ => format!("{} d", seconds / 86_400),
+    }
+}
+
+/// An amount of data in the unit that leaves few digits.
+fn size(bytes: u64) -> String {
+    let units = ["KiB", "MiB", "GiB", "TiB"];
+    let mut left = bytes;
+    let mut shown = format!("{bytes} B");
+    for unit in units {
+        if left < 1024 {
+            break;
+        }
+        let tenths = left.saturating_mul(10) / 1024;
+        shown = match tenths {
+            0..100 => format!("{}.{} {unit}", tenths / 10, tenths % 10),
+            _ => format!("{} {unit}", tenths / 10),
+        };
+        left /= 1024;
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_and_sizes_are_in_the_units_people_use() {
+        for (seconds, text) in [
+            (0, "0 s"),
+            (99, "99 s"),
+            (100, "1 min"),
+            (5999, "99 min"),
+            (7200, "2 h"),
+            (172_800, "2 d"),
+        ] {
+            assert_eq!(age(seconds), text);
+        }
+        for (bytes, text) in [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1024, "1.0 KiB"),
+            (1536, "1.5 KiB"),
+            (10 * 1024, "10 KiB"),
+            (1_048_576, "1.0 MiB"),
+            (5_368_709_120, "5.0 GiB"),
+        ] {
+            assert_eq!(size(bytes), text);
+        }
+    }
+
+    #[test]
+    fn the_command_line_goes_together() {
+        use clap::CommandFactory;
+        Cli::command().debug_assert();
     }
 }

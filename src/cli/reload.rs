@@ -4,19 +4,10 @@ use std::process::ExitCode;
 
 use serde_json::Value;
 
-use super::ask::{Output, Where};
+use super::ask::{Asking, Output};
 use super::{FAILED, complain, say};
 
-#[derive(Debug, clap::Args)]
-pub(super) struct Arguments {
-    /// How the answer is written
-    #[arg(short, long, value_enum, default_value = "table")]
-    output: Output,
-    #[command(flatten)]
-    broker: Where,
-}
-
-pub(super) fn run(arguments: &Arguments) -> ExitCode {
+pub(super) fn run(arguments: &Asking) -> ExitCode {
     let answer = match arguments.broker.post("/api/v1/reload", None) {
         Ok(answer) => answer,
         Err(code) => return code,

@@ -5,18 +5,12 @@ use std::process::ExitCode;
 
 use serde::Deserialize;
 
-use super::ask::{Output, Where};
+use super::ask::Asking;
 use super::table::{Paint, Table, Tone};
-use super::{FAILED, complain, say, span};
+use super::{age, span};
 
-#[derive(Debug, clap::Args)]
-pub(super) struct Arguments {
-    /// How the answer is written
-    #[arg(short, long, value_enum, default_value = "table")]
-    output: Output,
-    #[command(flatten)]
-    broker: Where,
-}
+/// Host names shown; a pilot may have many.
+const HOSTNAMES: usize = 10;
 
 #[derive(Debug, Deserialize)]
 struct Status {
@@ -29,6 +23,8 @@ struct Status {
     tunnels: u64,
     decisions_lost: u64,
     audit_lines_lost: u64,
+    resources_never_matched: Vec<String>,
+    hostnames_never_matched: Vec<Hostname>,
     hosts: Vec<Host>,
 }
 
@@ -44,6 +40,13 @@ struct Attempt {
 }
 
 #[derive(Debug, Deserialize)]
+struct Hostname {
+    hostname: String,
+    times: u64,
+    seconds_ago: u64,
+}
+
+#[derive(Debug, Deserialize)]
 struct Host {
     id: String,
     address: Option<String>,
@@ -51,7 +54,7 @@ struct Host {
     mode: String,
     reach: String,
     probe: String,
-    probe_since: Option<String>,
+    probe_seconds: Option<u64>,
     report_age_seconds: Option<u64>,
     active: u32,
     disconnected: u32,
@@ -66,24 +69,8 @@ struct Occupancy {
     pending_cap: u32,
 }
 
-pub(super) fn run(arguments: &Arguments) -> ExitCode {
-    let answer = match arguments.broker.get("/api/v1/status") {
-        Ok(answer) => answer,
-        Err(code) => return code,
-    };
-    let text = match arguments.output {
-        Output::Json => format!("{answer:#}"),
-        Output::Table => match serde_json::from_value::<Status>(answer) {
-            Ok(status) => status.show(Paint::stdout()),
-            Err(error) => {
-                complain(format_args!(
-                    "the broker is of another release and says it differently ({error}): try -o json"
-                ));
-                return ExitCode::from(FAILED);
-            }
-        },
-    };
-    say(format_args!("{}", text.trim_end()))
+pub(super) fn run(asking: &Asking) -> ExitCode {
+    asking.show("/api/v1/status", |status: Status, paint| status.show(paint))
 }
 
 impl Status {
@@ -95,19 +82,8 @@ impl Status {
             let _ = writeln!(shown, "{name}{value}");
         }
         let mut table = Table::new(&[
-            "host",
-            "address",
-            "farms",
-            "mode",
-            "reach",
-            "probe",
-            "since",
-            "report",
-            "active",
-            "disconnected",
-            "users",
-            "logons",
-            "tunnels",
+            "host", "address", "farms", "mode", "reach", "probe", "report", "active", "left",
+            "users", "logons", "tunnels",
         ]);
         for host in &self.hosts {
             table.row(host.row());
@@ -144,6 +120,31 @@ impl Status {
                 format!("{} lines lost", self.audit_lines_lost),
             ));
         }
+        facts.extend(self.never_matched());
+        facts
+    }
+
+    /// What no connection asked for since the start, and what led nowhere.
+    fn never_matched(&self) -> Vec<(&'static str, String)> {
+        let mut facts = Vec::new();
+        if !self.resources_never_matched.is_empty() {
+            let resources = self.resources_never_matched.join(" ");
+            facts.push(("never matched", format!("resources {resources}")));
+        }
+        let mut hostnames: Vec<_> = self.hostnames_never_matched.iter().collect();
+        hostnames.sort_by_key(|seen| seen.seconds_ago);
+        let more = hostnames.len().saturating_sub(HOSTNAMES);
+        facts.extend(hostnames.iter().take(HOSTNAMES).map(|seen| {
+            let (times, ago) = (seen.times, age(seen.seconds_ago));
+            let said = format!("hostname {} ({times} times, last {ago} ago)", seen.hostname);
+            ("never matched", said)
+        }));
+        if more > 0 {
+            facts.push((
+                "never matched",
+                format!("{more} more hostnames: see -o json"),
+            ));
+        }
         facts
     }
 }
@@ -164,11 +165,13 @@ impl Host {
             plain(self.farms.join(" ")),
             (self.mode.clone(), tone(self.mode == "online")),
             (self.reach.clone(), tone(self.reach == "online")),
-            plain(self.probe.clone()),
-            plain(self.probe_since.clone().unwrap_or_default()),
+            plain(match self.probe_seconds {
+                Some(seconds) => format!("{} {}", self.probe, age(seconds)),
+                None => self.probe.clone(),
+            }),
             plain(
                 self.report_age_seconds
-                    .map_or_else(|| "no agent".to_owned(), |age| format!("{} old", span(age))),
+                    .map_or_else(|| "no agent".to_owned(), age),
             ),
             plain(self.active.to_string()),
             plain(self.disconnected.to_string()),

@@ -14,6 +14,11 @@ pub(super) enum Tone {
     Faint,
 }
 
+/// A cell that says something as it is.
+pub(super) fn plain(text: impl ToString) -> (String, Tone) {
+    (text.to_string(), Tone::Plain)
+}
+
 /// Whether there is colour.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Paint(bool);
@@ -87,10 +92,6 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn plain(text: &str) -> (String, Tone) {
-        (text.to_owned(), Tone::Plain)
-    }
 
     #[test]
     fn columns_are_as_wide_as_their_widest_cell() {

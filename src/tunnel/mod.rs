@@ -8,6 +8,7 @@
 mod accept;
 mod dial;
 mod line;
+mod open;
 mod outcome;
 mod place;
 mod refuse;
@@ -27,14 +28,16 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::broker::{Broker, Hold};
+use crate::clock::Clock;
 use crate::config;
 use crate::placement::TunnelId;
 use crate::shutdown::Shutdown;
 
 pub use accept::accept;
 use line::Line;
+pub use open::{Facts, Kind, Open, Tunnels};
 use outcome::Outcome;
-use registry::{Registered, Registry};
+use registry::{Owned, Registered, Registry};
 use resolve::Intent;
 use stop::Stop;
 
@@ -55,6 +58,7 @@ pub struct Gateway {
     /// by what is in force when it comes.
     config: config::Current,
     registry: Arc<Registry>,
+    tunnels: Arc<Tunnels>,
     /// Cancelled when nobody is served anew.
     stop: CancellationToken,
     /// Cancelled when open tunnels must end.
@@ -70,27 +74,35 @@ struct Ready {
 
 impl Gateway {
     /// A gateway to guacd, until `shutdown`.
-    pub fn new(broker: Broker, config: config::Current, shutdown: &Shutdown) -> Self {
+    pub fn new(broker: Broker, config: config::Current, shutdown: &Shutdown, clock: Clock) -> Self {
         Self {
             broker,
             config,
             registry: Arc::default(),
+            tunnels: Tunnels::new(clock),
             stop: shutdown.stop.clone(),
             end: shutdown.end.clone(),
         }
     }
 
+    /// The tunnels that are open.
+    pub fn tunnels(&self) -> &Arc<Tunnels> {
+        &self.tunnels
+    }
+
     /// Serves one connection of Guacamole to its end.
     pub(super) async fn serve(&self, socket: TcpStream, listen: &config::Listen) {
-        let mut outcome = Outcome::new(TunnelId::from(Uuid::now_v7().to_string()));
+        let id = TunnelId::from(Uuid::now_v7().to_string());
+        let (peer, end) = (socket.peer_addr().ok(), self.end.child_token());
+        let mut outcome = Outcome::new(self.tunnels.entry(id, peer, end.clone()));
         let mut line = Line::new(socket);
         let shaken = self.shake_hands(&mut line, listen, &mut outcome);
-        let shaken = match self.end.run_until_cancelled(shaken).await {
+        let shaken = match end.run_until_cancelled(shaken).await {
             Some(shaken) => shaken,
-            None => Err(Stop::Shutdown),
+            None => Err(outcome.entry().told_to_end()),
         };
         let ended = match shaken {
-            Ok(ready) => relay::run(line, ready, &self.end, &mut outcome).await,
+            Ok(ready) => relay::run(line, ready, &mut outcome).await,
             Err(stop) => {
                 refuse::answer(line, &stop, outcome.tunnel()).await;
                 stop
@@ -110,6 +122,7 @@ impl Gateway {
         let first = self.stop.run_until_cancelled(first).await;
         // Who has not said a word yet has nothing to be waited for.
         first.unwrap_or(Err(Stop::NothingSent))?;
+        outcome.entry().list();
         let started = timeout(listen.handshake_timeout, line.event()).await;
         let select = match started.map_err(|_| Stop::HandshakeTimeout)?? {
             Event::Selected(select) => select,
@@ -124,6 +137,9 @@ impl Gateway {
         let spent = asking.elapsed();
         let read = timeout_at(deadline, line.settings()).await;
         let mut parameters = read.map_err(|_| Stop::HandshakeTimeout)??;
+        let login = Some(line.user_name()).filter(|login| !login.is_empty());
+        let login = login.map(str::to_owned);
+        outcome.entry().note(|facts| facts.login = login);
         let latest = Instant::now() + READY_WITHIN.saturating_sub(spent);
         let intent = match joined {
             Some(id) => Intent::Join(id),
@@ -151,7 +167,11 @@ impl Gateway {
                 None
             }
             Intent::Place(_) | Intent::PassThrough(_) => {
-                let issued = self.registry.issue(guacd_id, config.guacd.clone());
+                let issued = self.registry.issue(Owned {
+                    guacd_id,
+                    guacd: config.guacd.clone(),
+                    tunnel: outcome.tunnel().clone(),
+                });
                 line.tell_guacamole(&Instruction::ready(issued.id()))
                     .await?;
                 Some(issued)
@@ -173,7 +193,10 @@ impl Gateway {
         let (question, joined, guacd) = match select {
             Select::Protocol(_) => (select.clone(), None, guacd.clone()),
             Select::Join(id) => {
-                let (guacd_id, guacd) = self.registry.find(id).ok_or(Stop::UnknownJoin)?;
+                let owned = self.registry.find(id).ok_or(Stop::UnknownJoin)?;
+                let Owned {
+                    guacd_id, guacd, ..
+                } = owned;
                 (Select::Join(guacd_id), Some(id.clone()), guacd)
             }
         };

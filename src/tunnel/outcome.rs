@@ -7,10 +7,11 @@ use guac_protocol::Status;
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
+use super::open::{Entry, Facts, Kind};
 use super::rewrite::Rewritten;
 use super::stop::Stop;
 use crate::broker::DecisionId;
-use crate::placement::{self, Decision, Placement, Refusal, Trust, TunnelId};
+use crate::placement::{self, Decision, Placement, Refusal, Trust, TunnelId, UserKey};
 
 /// How far a tunnel came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +29,7 @@ pub(super) enum Phase {
 /// A tunnel's record in the making.
 #[derive(Debug)]
 pub(super) struct Outcome {
-    tunnel: TunnelId,
+    entry: Entry,
     opened: Instant,
     pub(super) phase: Phase,
     /// Bytes from Guacamole to guacd after the handshake.
@@ -38,9 +39,9 @@ pub(super) struct Outcome {
 }
 
 impl Outcome {
-    pub(super) fn new(tunnel: TunnelId) -> Self {
+    pub(super) fn new(entry: Entry) -> Self {
         Self {
-            tunnel,
+            entry,
             opened: Instant::now(),
             phase: Phase::Handshake,
             to_guacd: 0,
@@ -49,7 +50,12 @@ impl Outcome {
     }
 
     pub(super) fn tunnel(&self) -> &TunnelId {
-        &self.tunnel
+        self.entry.id()
+    }
+
+    /// Its line in the list of open tunnels.
+    pub(super) fn entry(&self) -> &Entry {
+        &self.entry
     }
 
     /// The line at placement. Cleared parameters appear by name, never by value.
@@ -64,7 +70,7 @@ impl Outcome {
         let mut candidates = decision.candidates.iter();
         let chosen = candidates.find(|c| c.host == placement.host);
         info!(
-            tunnel = %self.tunnel,
+            tunnel = %self.tunnel(),
             decision_id = %id,
             user = user.as_deref().unwrap_or("(asked later)"),
             resource = %Shown(decision.resource.as_ref()),
@@ -79,11 +85,17 @@ impl Outcome {
             "Placed"
         );
         self.warn_of_name(decision);
+        self.entry.note(|facts| {
+            *facts = Facts {
+                host: Some(placement.host.clone()),
+                ..decided(facts, id, decision, Kind::Brokered)
+            };
+        });
     }
 
     /// What the user's name is not worth, said once a placement.
     fn warn_of_name(&self, decision: &Decision) {
-        let (tunnel, user) = (&self.tunnel, Shown(decision.user.as_ref()));
+        let (tunnel, user) = (self.tunnel(), Shown(decision.user.as_ref()));
         match decision.trust {
             Trust::Plain => {}
             Trust::Doubtful => warn!(
@@ -98,14 +110,30 @@ impl Outcome {
     }
 
     /// The line of a connection that is none of ours.
-    pub(super) fn passed_through(&self, protocol: &str) {
-        info!(tunnel = %self.tunnel, protocol, "Passed through");
+    pub(super) fn passed_through(&self, protocol: &str, user: Option<UserKey>) {
+        info!(tunnel = %self.tunnel(), protocol, "Passed through");
+        self.entry.note(|facts| {
+            facts.kind = Kind::PassThrough;
+            facts.protocol = Some(protocol.to_owned());
+            facts.user = user;
+        });
+    }
+
+    /// The line of a seat in another tunnel, by the id that was issued for it.
+    pub(super) fn joined(&self, connection: &str, tunnel: Option<TunnelId>) {
+        info!(tunnel = %self.tunnel(), connection, "Joined");
+        self.entry.note(|facts| {
+            facts.kind = Kind::Join;
+            facts.joined = tunnel;
+        });
     }
 
     /// The line of a decision that is only watched.
     pub(super) fn observed(&self, id: &DecisionId, decision: &Decision) {
-        let (tunnel, decision_id) = (&self.tunnel, id);
+        let (tunnel, decision_id) = (self.tunnel(), id);
         let user = Shown(decision.user.as_ref());
+        self.entry
+            .note(|facts| *facts = decided(facts, id, decision, Kind::PassThrough));
         match &decision.outcome {
             placement::Outcome::Placed(Placement { host, reason, .. }) => {
                 info!(%tunnel, %decision_id, %user, %host, %reason, "Would place");
@@ -123,12 +151,12 @@ impl Outcome {
     pub(super) fn log(&self, stop: &Stop) {
         // A health check leaves no line; what is foreign left its own.
         if matches!(stop, Stop::NothingSent | Stop::Foreign) {
-            debug!(tunnel = %self.tunnel, "Closed without a handshake");
+            debug!(tunnel = %self.tunnel(), "Closed without a handshake");
             return;
         }
         self.log_refusal(stop);
         info!(
-            tunnel = %self.tunnel,
+            tunnel = %self.tunnel(),
             by = stop.by(),
             phase = %self.phase,
             how = %stop,
@@ -141,11 +169,11 @@ impl Outcome {
     }
 
     /// What Guacamole was told. Once the handshake is over it hears guacd itself, and of us only
-    /// that we shut down; a side that simply leaves says nothing.
+    /// that we end it; a side that simply leaves says nothing.
     fn told(&self, stop: &Stop) -> Option<Status> {
         match stop {
             _ if self.phase == Phase::Handshake => stop.status(),
-            Stop::Shutdown => stop.status(),
+            Stop::Shutdown | Stop::Ended => stop.status(),
             Stop::Goodbye {
                 status: Some(_), ..
             } => stop.status(),
@@ -154,7 +182,7 @@ impl Outcome {
     }
 
     fn log_refusal(&self, stop: &Stop) {
-        let tunnel = &self.tunnel;
+        let tunnel = self.tunnel();
         match stop {
             Stop::Refused { refusal, decision } => {
                 let (decision_id, reason) = (decision, refusal);
@@ -175,6 +203,19 @@ impl Outcome {
             }
             _ => {}
         }
+    }
+}
+
+/// What a decision adds to what is known.
+fn decided(facts: &Facts, id: &DecisionId, decision: &Decision, kind: Kind) -> Facts {
+    Facts {
+        kind,
+        protocol: Some("rdp".to_owned()),
+        user: decision.user.clone(),
+        farm: decision.farm.clone(),
+        resource: decision.resource.clone(),
+        decision: Some(*id),
+        ..facts.clone()
     }
 }
 

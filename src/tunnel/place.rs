@@ -14,7 +14,7 @@ use super::resolve::{Intent, Unreadable};
 use super::rewrite::{Missing, rewrite, tag};
 use super::stop::Stop;
 use crate::broker::{Act, Answer, Asked, Hold, PlaceError, Rewritten, Unplaced};
-use crate::placement::{self, Conduct, Refusal, Request, TunnelId};
+use crate::placement::{self, Claims, Conduct, Refusal, Request, TunnelId};
 
 /// guacd hangs up 15 s after it last read something: what comes later is lost,
 /// and the user would be logged on nowhere. Nothing is written past this.
@@ -38,11 +38,17 @@ impl Gateway {
     ) -> Result<Option<Hold>, Stop> {
         let request = match intent {
             Intent::Join(id) => {
-                info!(tunnel = %outcome.tunnel(), connection = id.as_str(), "Joined");
+                let joined = self.registry.find(id).map(|owned| owned.tunnel);
+                outcome.joined(id.as_str(), joined);
                 return Ok(None);
             }
             Intent::PassThrough(protocol) => {
-                outcome.passed_through(protocol);
+                // The names in its parameters are of another world than ours.
+                let claims = Claims {
+                    name: line.user_name().to_owned(),
+                    ..Claims::default()
+                };
+                outcome.passed_through(protocol, self.broker.known_as(&claims));
                 return Ok(None);
             }
             Intent::Place(request) => request,
@@ -150,7 +156,7 @@ impl Gateway {
                 placement::Outcome::Placed(placement) => placement,
                 placement::Outcome::Unmatched => {
                     decisions.keep(record);
-                    outcome.passed_through("rdp");
+                    outcome.passed_through("rdp", self.broker.known_as(&request.claims));
                     return Ok(None);
                 }
                 // What bars the user may be the claim that was just given up.

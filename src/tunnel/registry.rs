@@ -8,6 +8,7 @@ use guac_protocol::ConnectionId;
 use uuid::Uuid;
 
 use crate::config::Guacd;
+use crate::placement::TunnelId;
 
 /// Ids that may be joined.
 #[derive(Debug, Default)]
@@ -16,7 +17,16 @@ pub(super) struct Registry {
 }
 
 /// What an issued id stands for.
-type Owned = (ConnectionId, Guacd);
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Owned {
+    /// guacd's id of it.
+    pub(super) guacd_id: ConnectionId,
+    /// Which guacd has it: a reload may have sent new connections to another
+    /// one since.
+    pub(super) guacd: Guacd,
+    /// The tunnel it was issued for.
+    pub(super) tunnel: TunnelId,
+}
 
 /// An id that may be joined until this is dropped.
 #[derive(Debug)]
@@ -26,18 +36,17 @@ pub(super) struct Registered {
 }
 
 impl Registry {
-    /// Mints the id Guacamole is given for the `guacd_id` of this guacd.
-    pub(super) fn issue(self: &Arc<Self>, guacd_id: ConnectionId, guacd: Guacd) -> Registered {
+    /// Mints the id Guacamole is given for what guacd has.
+    pub(super) fn issue(self: &Arc<Self>, owned: Owned) -> Registered {
         let id = mint();
-        self.lock().insert(id.clone(), (guacd_id, guacd));
+        self.lock().insert(id.clone(), owned);
         Registered {
             id,
             registry: Arc::clone(self),
         }
     }
 
-    /// guacd's id behind one of ours, and which guacd that is: a reload may
-    /// have sent new connections to another one since.
+    /// What one of our ids stands for.
     pub(super) fn find(&self, id: &ConnectionId) -> Option<Owned> {
         self.lock().get(id).cloned()
     }
@@ -73,13 +82,15 @@ mod tests {
     fn an_id_is_found_until_its_tunnel_ends_and_guacds_own_is_not() {
         let registry = Arc::new(Registry::default());
         let guacd_id = mint();
-        let issued = registry.issue(guacd_id.clone(), Guacd::default());
+        let owned = Owned {
+            guacd_id: guacd_id.clone(),
+            guacd: Guacd::default(),
+            tunnel: "1".into(),
+        };
+        let issued = registry.issue(owned.clone());
         let ours = issued.id().clone();
         assert_ne!(ours, guacd_id);
-        assert_eq!(
-            registry.find(&ours),
-            Some((guacd_id.clone(), Guacd::default()))
-        );
+        assert_eq!(registry.find(&ours), Some(owned));
         assert_eq!(registry.find(&guacd_id), None);
         drop(issued);
         assert_eq!(registry.find(&ours), None);

@@ -19,6 +19,7 @@ use tracing::{debug, warn};
 
 use super::Ready;
 use super::line::Line;
+use super::open::Entry;
 use super::outcome::{Outcome, Phase};
 use super::refuse;
 use super::stop::Stop;
@@ -31,13 +32,8 @@ const CHUNK: usize = 16 * 1024;
 /// never come.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// Relays until one side ends it or `end` is cancelled; says how it ended.
-pub(super) async fn run(
-    line: Line,
-    ready: Ready,
-    end: &CancellationToken,
-    outcome: &mut Outcome,
-) -> Stop {
+/// Relays until one side ends it or it is told to end; says how it ended.
+pub(super) async fn run(line: Line, ready: Ready, outcome: &mut Outcome) -> Stop {
     let Ready { hold, issued } = ready;
     outcome.phase = if hold.is_some() {
         Phase::Pending
@@ -56,18 +52,19 @@ pub(super) async fn run(
     let (from_guacd, into_guacd) = guacd.split();
     let mut down = Down {
         watch: Watch::new(hold),
-        tunnel: outcome.tunnel().to_string(),
+        entry: outcome.entry(),
         bytes: 0,
         into_guacamole,
     };
     let mut up = Up {
+        entry: outcome.entry(),
         framing: Framing::new(),
         goodbye: false,
         bytes: 0,
         into_guacd,
     };
     let stop = {
-        let mut down = pin!(down.run(from_guacd, &to_guacamole, end));
+        let mut down = pin!(down.run(from_guacd, &to_guacamole));
         tokio::select! {
             stop = &mut down => stop,
             stop = up.run(from_guacamole, &to_guacd) => match stop {
@@ -82,7 +79,7 @@ pub(super) async fn run(
     };
     // guacd answers a goodbye with one of its own: the first one counts.
     let stop = match stop {
-        Stop::Shutdown => stop,
+        Stop::Shutdown | Stop::Ended => stop,
         _ if up.goodbye && down.watch.goodbye.flatten().is_none() => Stop::Goodbye {
             by: Side::Guacamole,
             status: None,
@@ -91,18 +88,20 @@ pub(super) async fn run(
     };
     // From here on nobody can join, and the seat and the lease are given back.
     drop(issued);
-    outcome.to_guacd = up.bytes;
-    outcome.to_guacamole = down.bytes;
-    if down.watch.stood {
+    let (sent, received, stood) = (up.bytes, down.bytes, down.watch.stood);
+    drop(down);
+    outcome.to_guacd = sent;
+    outcome.to_guacamole = received;
+    if stood {
         outcome.phase = Phase::Stood;
     }
-    drop(down);
     close_both(&stop, guacamole, guacd).await;
     stop
 }
 
 /// Guacamole to guacd.
 struct Up<'a> {
+    entry: &'a Entry,
     framing: Framing,
     /// Guacamole's `disconnect` passed, after which neither side need close by
     /// itself.
@@ -148,6 +147,7 @@ impl Up<'_> {
         let written = self.into_guacd.write_all(bytes).await;
         written.map_err(|error| socket_failed(Side::Guacd, error))?;
         self.bytes += bytes.len() as u64;
+        self.entry.sent_to_guacd(self.bytes);
         Ok(())
     }
 }
@@ -155,14 +155,14 @@ impl Up<'_> {
 /// guacd to Guacamole.
 struct Down<'a> {
     watch: Watch,
-    /// Its id, for what Guacamole's log is told.
-    tunnel: String,
+    entry: &'a Entry,
     bytes: u64,
     into_guacamole: WriteHalf<'a>,
 }
 
 impl Down<'_> {
-    async fn run(&mut self, mut from: ReadHalf<'_>, first: &[u8], end: &CancellationToken) -> Stop {
+    async fn run(&mut self, mut from: ReadHalf<'_>, first: &[u8]) -> Stop {
+        let end = self.entry.end();
         if let Err(stop) = self.pass(first).await {
             return stop;
         }
@@ -170,9 +170,10 @@ impl Down<'_> {
         let mut last_moment = None;
         loop {
             if end.is_cancelled() && self.watch.may_speak() {
-                self.say_farewell("ended by shutdown", Status::SessionClosed)
+                let stop = self.entry.told_to_end();
+                self.say_farewell(&stop.to_string(), Status::SessionClosed)
                     .await;
-                return Stop::Shutdown;
+                return stop;
             }
             if last_moment.is_none() && (end.is_cancelled() || self.watch.goodbye.is_some()) {
                 last_moment = Some(Instant::now() + LINGER);
@@ -180,7 +181,7 @@ impl Down<'_> {
             let read = tokio::select! {
                 read = from.read(&mut buffer) => read,
                 () = end.cancelled(), if !end.is_cancelled() => continue,
-                () = until(last_moment) => return self.watch.ended(Stop::Shutdown),
+                () = until(last_moment) => return self.watch.ended(self.entry.told_to_end()),
             };
             match read {
                 Ok(0) if self.watch.failed_without_a_word() => {
@@ -194,7 +195,7 @@ impl Down<'_> {
                     let passed = tokio::select! {
                         passed = self.pass(bytes) => passed,
                         // Guacamole does not read: nothing can be said to it.
-                        () = overdue(end) => return Stop::Shutdown,
+                        () = overdue(end) => return self.entry.told_to_end(),
                     };
                     if let Err(stop) = passed {
                         return stop;
@@ -206,18 +207,23 @@ impl Down<'_> {
     }
 
     async fn pass(&mut self, bytes: &[u8]) -> Result<(), Stop> {
+        let stood = self.watch.stood;
         if let Err(error) = self.watch.see(bytes) {
-            let tunnel = &self.tunnel;
-            warn!(tunnel, %error, "guacd's stream cannot be followed, relaying it blind");
+            let tunnel = self.entry.id();
+            warn!(%tunnel, %error, "guacd's stream cannot be followed, relaying it blind");
+        }
+        if self.watch.stood && !stood {
+            self.entry.stood();
         }
         let written = self.into_guacamole.write_all(bytes).await;
         written.map_err(|error| socket_failed(Side::Guacamole, error))?;
         self.bytes += bytes.len() as u64;
+        self.entry.sent_to_guacamole(self.bytes);
         Ok(())
     }
 
     async fn say_farewell(&mut self, why: &str, status: Status) {
-        let farewell = refuse::farewell(&format!("{why} (tunnel {})", self.tunnel), status);
+        let farewell = refuse::farewell(&format!("{why} (tunnel {})", self.entry.id()), status);
         // A Guacamole that does not listen any more is let go.
         let _ = timeout(LINGER, self.into_guacamole.write_all(&farewell)).await;
     }

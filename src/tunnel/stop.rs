@@ -91,6 +91,9 @@ pub(super) enum Stop {
     /// We are told to end.
     #[error("ended by shutdown")]
     Shutdown,
+    /// This tunnel is told to end.
+    #[error("ended by an administrator")]
+    Ended,
 }
 
 impl Stop {
@@ -123,6 +126,7 @@ impl Stop {
             | Self::PlacementTimeout { .. }
             | Self::Store { .. }
             | Self::Shutdown => "sessionguard",
+            Self::Ended => "administrator",
         }
     }
 
@@ -166,7 +170,7 @@ impl Stop {
             Self::UnknownJoin | Self::Missing { .. } => Some(Status::ResourceNotFound),
             Self::Refused { refusal, .. } => Some(status_of(refusal)),
             Self::PlacementTimeout { .. } => Some(Status::UpstreamTimeout),
-            Self::Shutdown => Some(Status::SessionClosed),
+            Self::Shutdown | Self::Ended => Some(Status::SessionClosed),
         }
     }
 }

@@ -14,12 +14,12 @@ use serde_json::Value;
 
 use crate::support::{Broker, DEADLINE, Site, Stage, Visit};
 
-fn socket(site: &Site) -> PathBuf {
+pub(super) fn socket(site: &Site) -> PathBuf {
     site.store().with_extension("sock")
 }
 
 /// What is answered to the bytes of a request: status and body.
-fn answered(path: &Path, request: &[u8]) -> (u16, Value) {
+pub(super) fn answered(path: &Path, request: &[u8]) -> (u16, Value) {
     let mut stream = UnixStream::connect(path).unwrap();
     stream.set_read_timeout(Some(DEADLINE)).unwrap();
     stream.write_all(request).unwrap();
@@ -32,7 +32,7 @@ fn answered(path: &Path, request: &[u8]) -> (u16, Value) {
     (status, serde_json::from_str(body).unwrap_or(Value::Null))
 }
 
-fn request(method: &str, path: &str, body: &str) -> Vec<u8> {
+pub(super) fn request(method: &str, path: &str, body: &str) -> Vec<u8> {
     let length = body.len();
     format!(
         "{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
@@ -40,7 +40,7 @@ fn request(method: &str, path: &str, body: &str) -> Vec<u8> {
     .into_bytes()
 }
 
-fn get(site: &Site, path: &str) -> Value {
+pub(super) fn get(site: &Site, path: &str) -> Value {
     let (status, body) = answered(&socket(site), &request("GET", path, ""));
     assert_eq!(status, 200, "{body}");
     body
@@ -57,9 +57,91 @@ fn what_is_asked_wrongly_gets_the_right_status_and_a_reason() {
         ("GET", "/", "", 404, "nothing at this path"),
         ("GET", "/api/v1/nothing", "", 404, "nothing at this path"),
         ("GET", "/api/v2/status", "", 404, "nothing at this path"),
+        ("GET", "/api/v1/hosts/", "", 404, "nothing at this path"),
+        ("GET", "/api/v1/hosts/a/b", "", 404, "nothing at this path"),
         ("GET", explain, "", 405, "answers POST only"),
         ("POST", "/api/v1/status", "", 405, "answers GET only"),
         ("DELETE", "/api/v1/decisions/x", "", 405, "answers GET only"),
+        ("PUT", "/api/v1/hosts", "", 405, "answers GET only"),
+        (
+            "POST",
+            "/api/v1/tunnels/x",
+            "",
+            405,
+            "answers GET and DELETE only",
+        ),
+        ("POST", "/api/v1/leases/x", "", 405, "DELETE"),
+        ("GET", "/api/v1/hosts/rsd1", "", 404, "did you mean rds1?"),
+        ("GET", "/api/v1/hosts/%ff", "", 400, "escape"),
+        ("GET", "/api/v1/hosts?farm=offic", "", 404, "mean office?"),
+        ("GET", "/api/v1/hosts?host=rds1", "", 400, "unknown field"),
+        (
+            "GET",
+            "/api/v1/farms/ofice",
+            "",
+            404,
+            "did you mean office?",
+        ),
+        ("GET", "/api/v1/farms?x=1", "", 400, "unknown field"),
+        (
+            "GET",
+            "/api/v1/resources/sgae",
+            "",
+            404,
+            "did you mean sage?",
+        ),
+        (
+            "GET",
+            "/api/v1/resources/zzz",
+            "",
+            404,
+            "no resource \"zzz\"",
+        ),
+        ("GET", "/api/v1/sessions?user=", "", 400, "user is blank"),
+        ("GET", "/api/v1/sessions?host=rds7", "", 404, "mean rds1?"),
+        ("GET", "/api/v1/tunnels?limit=1001", "", 400, "1 to 1000"),
+        (
+            "GET",
+            "/api/v1/tunnels?limit=1&limit=2",
+            "",
+            400,
+            "duplicate",
+        ),
+        ("GET", "/api/v1/tunnels?user=%20", "", 400, "user is blank"),
+        (
+            "GET",
+            "/api/v1/tunnels/x",
+            "",
+            404,
+            "no tunnel \"x\" is open",
+        ),
+        (
+            "DELETE",
+            "/api/v1/tunnels/x",
+            "",
+            404,
+            "no tunnel \"x\" is open",
+        ),
+        ("DELETE", "/api/v1/tunnels", "", 400, "missing field `host`"),
+        ("DELETE", "/api/v1/tunnels?host=", "", 400, "host is blank"),
+        ("DELETE", "/api/v1/tunnels?host=x", "", 404, "no host \"x\""),
+        (
+            "GET",
+            "/api/v1/leases?limit=many",
+            "",
+            400,
+            "from 1 to 1000",
+        ),
+        ("GET", "/api/v1/leases/zoe", "", 404, "zoe has no lease"),
+        ("DELETE", "/api/v1/leases/zoe", "", 404, "zoe has no lease"),
+        (
+            "DELETE",
+            "/api/v1/leases/zoe?host=x",
+            "",
+            400,
+            "unknown field",
+        ),
+        ("GET", "/api/v1/status?verbose", "", 400, "unknown field"),
         ("GET", "/api/v1/decisions/x", "", 400, "is a UUID"),
         ("GET", "/api/v1/decisions?limit=0", "", 400, "from 1 to 500"),
         ("GET", "/api/v1/decisions?user=", "", 400, "blank"),
@@ -69,7 +151,7 @@ fn what_is_asked_wrongly_gets_the_right_status_and_a_reason() {
             "/api/v1/decisions?farm=office",
             "",
             400,
-            "only user and limit",
+            "unknown field `farm`",
         ),
         ("POST", explain, "", 400, "the body: EOF"),
         ("POST", explain, "{\"username\"", 400, "the body: EOF"),
@@ -116,6 +198,23 @@ fn noise_and_silence_on_the_socket_disturb_nobody() {
         .collect();
     let mut noisy = UnixStream::connect(socket(&stage.site)).unwrap();
     noisy.write_all(&[0xff; 4096]).unwrap();
+    for garbage in [
+        &b"GET\r\n\r\n"[..],
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"GET /api/v1/status HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: nonsense\r\n\r\n",
+        b"\0\0\0\0\r\n\r\n",
+    ] {
+        let mut stream = UnixStream::connect(socket(&stage.site)).unwrap();
+        stream.set_read_timeout(Some(DEADLINE)).unwrap();
+        stream.write_all(garbage).unwrap();
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        let answer = String::from_utf8_lossy(&answer);
+        assert!(
+            answer.is_empty() || answer.starts_with("HTTP/1.1 400"),
+            "{answer}"
+        );
+    }
     drop(stage.tunnel(&Visit::office("ann")));
     assert_eq!(
         get(&stage.site, "/api/v1/status")["version"],
@@ -236,7 +335,7 @@ fn status_and_reload_answer_at_the_command_line() {
 }
 
 /// The command line without a configuration.
-fn told_by(arguments: &[&str]) -> Output {
+pub(super) fn told_by(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sessionguard"));
     command.args(arguments).output().unwrap()
 }

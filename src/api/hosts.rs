@@ -1,0 +1,235 @@
+//! `GET /api/v1/hosts`: every host as it is now, and why it takes nobody new.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::Api;
+use super::answer::{Answer, Told};
+use super::extract::{Filter, Named};
+use super::listing::{given, unknown};
+use crate::clock::rfc3339;
+use crate::placement::{
+    Candidate, Exclusion, FarmId, HostId, HostView, Load, Mode, Probe, Reach, Snapshot, Timestamp,
+    newcomer,
+};
+
+/// One host.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Host {
+    /// Its id; also its agent's.
+    id: String,
+    /// Address and port; `None` for a host that was taken out and is still in
+    /// use.
+    address: Option<String>,
+    /// The farms it belongs to.
+    farms: Vec<String>,
+    /// `online`, `drain` or `maintenance`.
+    #[schema(value_type = String)]
+    mode: Mode,
+    /// `online`, `unknown`, `silent` or `dead`.
+    #[schema(value_type = String)]
+    reach: Reach,
+    /// `unknown`, `answering` or `failing`.
+    probe: &'static str,
+    /// When the probe began to say so (RFC 3339).
+    probe_since: Option<String>,
+    /// How long it has said so.
+    probe_seconds: Option<u64>,
+    /// Age of the agent's last report; `None` without one.
+    report_age_seconds: Option<u64>,
+    /// 0 to 100.
+    health: u8,
+    /// Sessions in use, as the score counts them.
+    pub(super) active: u32,
+    /// Sessions left behind, as the score counts them.
+    pub(super) disconnected: u32,
+    /// How full it is; `None` for a host that was taken out.
+    pub(super) occupancy: Option<Occupancy>,
+    /// Our open tunnels to it.
+    pub(super) tunnels: usize,
+    /// What it has to say to a user nobody knows, farm by farm.
+    pub(super) newcomer: Vec<Newcomer>,
+}
+
+/// How full a host is.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Occupancy {
+    /// Users with a session, an open tunnel or a placement, each once.
+    pub(super) users: u32,
+    /// Most users for new sessions; `None`: no bound.
+    max_users: Option<u32>,
+    /// Logons under way.
+    pending: u32,
+    /// Most logons that may be under way at this moment.
+    pending_cap: u32,
+}
+
+/// What a host has to say to a newcomer of a farm.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub(super) struct Newcomer {
+    pub(super) farm: String,
+    /// The highest of those that are not out is chosen.
+    score: f64,
+    /// The rule that keeps it out; `None`: it takes newcomers.
+    #[schema(value_type = Option<String>)]
+    pub(super) exclusion: Option<Exclusion>,
+    /// The same in words.
+    out: Option<String>,
+}
+
+/// Hosts, by id.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Hosts {
+    hosts: Vec<Host>,
+}
+
+/// Which hosts.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Asked {
+    /// Of this farm.
+    farm: Option<String>,
+}
+
+/// Every host, by id
+#[utoipa::path(get, path = "/hosts", operation_id = "hosts", params(Asked), responses(
+    (status = 200, description = "Those in use though taken out, too.", body = Hosts),
+))]
+pub(super) async fn list(
+    State(api): State<Arc<Api>>,
+    Filter(asked): Filter<Asked>,
+) -> Answer<Hosts> {
+    let snapshot = api.fleet.snapshot();
+    let farm = given("farm", asked.farm.as_deref())?;
+    let farm = farm.map(|id| known_farm(&snapshot, id)).transpose()?;
+    let mut hosts = all(&snapshot, api.clock.now());
+    hosts.retain(|host| farm.as_ref().is_none_or(|id| host.is_in(id)));
+    Ok(Told(Hosts { hosts }))
+}
+
+/// One host
+#[utoipa::path(get, path = "/hosts/{id}", operation_id = "host",
+    params(("id" = String, Path, description = "The host's id.")),
+    responses((status = 200, description = "The host.", body = Host)),
+)]
+pub(super) async fn one(State(api): State<Arc<Api>>, Named(id): Named) -> Answer<Host> {
+    let snapshot = api.fleet.snapshot();
+    let id = known_host(&snapshot, &id)?;
+    let mut hosts = all(&snapshot, api.clock.now());
+    let at = hosts.iter().position(|host| host.id == id.as_str());
+    let host = at.map(|at| hosts.swap_remove(at));
+    host.map(Told)
+        .ok_or_else(|| unknown("host", id.as_str(), std::iter::empty()))
+}
+
+/// The host of this name.
+pub(super) fn known_host(snapshot: &Snapshot, id: &str) -> Result<HostId, super::answer::Failure> {
+    let wanted = HostId::from(id);
+    let known = snapshot.hosts.keys();
+    match snapshot.hosts.contains_key(&wanted) {
+        true => Ok(wanted),
+        false => Err(unknown("host", id, known.map(HostId::as_str))),
+    }
+}
+
+/// The farm of this name.
+pub(super) fn known_farm(snapshot: &Snapshot, id: &str) -> Result<FarmId, super::answer::Failure> {
+    let wanted = FarmId::from(id);
+    let known = snapshot.directory.farms().map(|farm| farm.id.as_str());
+    match snapshot.directory.farm(&wanted) {
+        Some(_) => Ok(wanted),
+        None => Err(unknown("farm", id, known)),
+    }
+}
+
+/// Every host, by id.
+pub(super) fn all(snapshot: &Snapshot, now: Timestamp) -> Vec<Host> {
+    let mut said: BTreeMap<HostId, Vec<Newcomer>> = BTreeMap::new();
+    for farm in snapshot.directory.farms() {
+        for candidate in newcomer(snapshot, &farm.id, now) {
+            let host = candidate.host.clone();
+            let says = said.entry(host).or_default();
+            says.push(Newcomer::of(&farm.id, &candidate));
+        }
+    }
+    let hosts = snapshot.hosts.iter();
+    hosts
+        .map(|(id, view)| {
+            let newcomer = said.remove(id).unwrap_or_default();
+            Host::of(snapshot, id, view, newcomer, now)
+        })
+        .collect()
+}
+
+impl Newcomer {
+    fn of(farm: &FarmId, candidate: &Candidate) -> Self {
+        Self {
+            farm: farm.to_string(),
+            score: candidate.score.total,
+            exclusion: candidate.exclusion,
+            out: candidate.exclusion.map(|rule| rule.to_string()),
+        }
+    }
+}
+
+impl Host {
+    fn of(
+        snapshot: &Snapshot,
+        id: &HostId,
+        view: &HostView,
+        newcomer: Vec<Newcomer>,
+        now: Timestamp,
+    ) -> Self {
+        let directory = &snapshot.directory;
+        let configured = directory.host(id);
+        let Load {
+            active,
+            disconnected,
+        } = view.load(now);
+        let (probe, since) = match view.probe {
+            Probe::Unknown => ("unknown", None),
+            Probe::Answering { since } => ("answering", Some(since)),
+            Probe::Failing { since } => ("failing", Some(since)),
+        };
+        let report = view.report.as_ref();
+        Self {
+            id: id.to_string(),
+            address: configured.map(|host| format!("{}:{}", host.address, host.port)),
+            farms: newcomer.iter().map(|says| says.farm.clone()).collect(),
+            mode: view.mode,
+            reach: view.reach(directory.rules().offline_after, now),
+            probe,
+            probe_since: since.map(rfc3339),
+            probe_seconds: since.map(|since| now.since(since).as_secs()),
+            report_age_seconds: report.map(|report| now.since(report.received).as_secs()),
+            health: view.health(),
+            active,
+            disconnected,
+            occupancy: directory.caps(id).map(|caps| {
+                let occupancy = view.occupancy(caps, now);
+                Occupancy {
+                    users: occupancy.users,
+                    max_users: caps.max_sessions,
+                    pending: occupancy.pending,
+                    pending_cap: occupancy.pending_cap,
+                }
+            }),
+            tunnels: view.tunnels.len(),
+            newcomer,
+        }
+    }
+
+    pub(super) fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Whether it belongs to the farm.
+    pub(super) fn is_in(&self, farm: &FarmId) -> bool {
+        self.farms.iter().any(|id| id == farm.as_str())
+    }
+}

@@ -1,0 +1,65 @@
+//! `GET /api/v1/openapi.json`: the endpoints and their answers, for programs.
+//! Made from the same table that answers, so that it cannot say otherwise.
+
+use std::sync::Arc;
+
+use axum::{Extension, Router};
+use serde::Serialize;
+use utoipa::openapi::path::{Operation, PathItem};
+use utoipa::openapi::{Content, OpenApi, Ref, RefOr, ResponseBuilder};
+use utoipa::{PartialSchema, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+
+use super::answer::{ErrorBody, Told};
+use super::{Api, BASE};
+
+/// The document, ready to be sent.
+#[derive(Clone, Serialize)]
+#[serde(transparent)]
+pub(super) struct Document(Arc<OpenApi>);
+
+/// The router of these endpoints, and what there is to say of it.
+pub(super) fn document(endpoints: OpenApiRouter<Arc<Api>>) -> (Router<Arc<Api>>, Document) {
+    let below = OpenApiRouter::new().nest(BASE, endpoints);
+    let (router, mut document) = below.split_for_parts();
+    document.info.title = "sessionguard".to_owned();
+    document.info.version = env!("CARGO_PKG_VERSION").to_owned();
+    document.info.description = Some("Asks the running broker.".to_owned());
+    let error = Ref::from_schema_name(ErrorBody::name());
+    let failed = ResponseBuilder::new()
+        .description("Why there is no answer.")
+        .content("application/json", Content::new(Some(RefOr::Ref(error))))
+        .build();
+    for item in document.paths.paths.values_mut() {
+        for operation in operations(item) {
+            let responses = &mut operation.responses.responses;
+            responses.insert("default".to_owned(), RefOr::T(failed.clone()));
+        }
+    }
+    let components = document.components.get_or_insert_default();
+    let schema = ErrorBody::schema();
+    components
+        .schemas
+        .insert(ErrorBody::name().into_owned(), schema);
+    (router, Document(Arc::new(document)))
+}
+
+/// The operations of a path.
+pub(super) fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
+    let operations = [
+        &mut item.get,
+        &mut item.put,
+        &mut item.post,
+        &mut item.patch,
+        &mut item.delete,
+    ];
+    operations.into_iter().flatten()
+}
+
+/// This document
+#[utoipa::path(get, path = "/openapi.json", operation_id = "openapi", responses(
+    (status = 200, description = "An OpenAPI document.", content_type = "application/json"),
+))]
+pub(super) async fn show(Extension(document): Extension<Document>) -> Told<Document> {
+    Told(document)
+}

@@ -1,0 +1,39 @@
+//! One connection of a caller, whatever it came in by: the loop is hyper's, the
+//! router decides.
+
+use std::time::Duration;
+
+use axum::Router;
+use axum::http::{HeaderMap, Request};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::timeout;
+
+use super::caller::Caller;
+
+/// For a request's head to arrive.
+const HEAD: Duration = Duration::from_secs(10);
+/// The longest a caller may stay.
+const STAY: Duration = Duration::from_secs(120);
+
+/// Serves it to its end. `who` says who asks, from the head of each request.
+pub(super) async fn connection<I>(io: I, router: Router, who: impl Fn(&HeaderMap) -> Caller)
+where
+    I: AsyncRead + AsyncWrite + Unpin + Send,
+{
+    let router = TowerToHyperService::new(router);
+    let service = service_fn(|mut request: Request<Incoming>| {
+        let caller = who(request.headers());
+        request.extensions_mut().insert(caller);
+        router.call(request)
+    });
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(HEAD);
+    let served = http.serve_connection(TokioIo::new(io), service);
+    // A caller that breaks off harms nobody but itself.
+    let _ = timeout(STAY, served).await;
+}
