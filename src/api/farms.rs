@@ -78,7 +78,7 @@ fn of(snapshot: &Snapshot, farm: &placement::Farm, hosts: &[Host]) -> Farm {
     let members: Vec<_> = hosts.iter().filter(|host| host.is_in(&farm.id)).collect();
     let takes_newcomers = |host: &&&Host| {
         let mut says = host.newcomer.iter();
-        says.any(|says| says.farm == farm.id.as_str() && says.exclusion.is_none())
+        says.any(|says| says.farm == farm.id.as_str() && says.out.is_none())
     };
     let rules = snapshot.directory.rules();
     let resources = snapshot.directory.resources().filter(|resource| {
@@ -91,10 +91,7 @@ fn of(snapshot: &Snapshot, farm: &placement::Farm, hosts: &[Host]) -> Farm {
         name: farm.name.clone(),
         enabled: farm.enabled,
         hosts: members.iter().map(|host| host.id().to_owned()).collect(),
-        hosts_open: match farm.enabled {
-            true => members.iter().filter(takes_newcomers).count(),
-            false => 0,
-        },
+        hosts_open: members.iter().filter(takes_newcomers).count(),
         resources: resources.map(|resource| resource.id.to_string()).collect(),
         users: sum(|host| host.occupancy.as_ref().map_or(0, |o| o.users)),
         active: sum(|host| host.active),

@@ -13,8 +13,8 @@ use super::extract::{Filter, Named};
 use super::listing::{given, unknown};
 use crate::clock::rfc3339;
 use crate::placement::{
-    Candidate, Exclusion, FarmId, HostId, HostView, Load, Mode, Probe, Reach, Snapshot, Timestamp,
-    newcomer,
+    Candidate, Exclusion, Farm, FarmId, HostId, HostView, Load, Mode, Probe, Reach, Snapshot,
+    Timestamp, newcomer,
 };
 
 /// One host.
@@ -74,11 +74,12 @@ pub(super) struct Newcomer {
     pub(super) farm: String,
     /// The highest of those that are not out is chosen.
     score: f64,
-    /// The rule that keeps it out; `None`: it takes newcomers.
+    /// The rule that keeps it out.
     #[schema(value_type = Option<String>)]
-    pub(super) exclusion: Option<Exclusion>,
-    /// The same in words.
-    out: Option<String>,
+    exclusion: Option<Exclusion>,
+    /// Why it takes no newcomer of this farm, in words; the farm itself may be
+    /// disabled.
+    pub(super) out: Option<String>,
 }
 
 /// Hosts, by id.
@@ -154,7 +155,7 @@ pub(super) fn all(snapshot: &Snapshot, now: Timestamp) -> Vec<Host> {
         for candidate in newcomer(snapshot, &farm.id, now) {
             let host = candidate.host.clone();
             let says = said.entry(host).or_default();
-            says.push(Newcomer::of(&farm.id, &candidate));
+            says.push(Newcomer::of(farm, &candidate));
         }
     }
     let hosts = snapshot.hosts.iter();
@@ -167,12 +168,14 @@ pub(super) fn all(snapshot: &Snapshot, now: Timestamp) -> Vec<Host> {
 }
 
 impl Newcomer {
-    fn of(farm: &FarmId, candidate: &Candidate) -> Self {
+    fn of(farm: &Farm, candidate: &Candidate) -> Self {
+        let rule = candidate.exclusion.map(|rule| rule.to_string());
+        let disabled = (!farm.enabled).then(|| "farm disabled".to_owned());
         Self {
-            farm: farm.to_string(),
+            farm: farm.id.to_string(),
             score: candidate.score.total,
             exclusion: candidate.exclusion,
-            out: candidate.exclusion.map(|rule| rule.to_string()),
+            out: disabled.or(rule),
         }
     }
 }

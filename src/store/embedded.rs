@@ -131,9 +131,7 @@ impl Store for Embedded {
         most: usize,
     ) -> Answer<'a, Vec<(LeaseKey, Versioned)>> {
         let key = key.cloned();
-        Box::pin(
-            self.call(move |answer| Call::Leases(leases::Call::After { key, most, answer })),
-        )
+        Box::pin(self.call(move |answer| Call::Leases(leases::Call::After { key, most, answer })))
     }
 
     fn all(&self) -> Answer<'_, Vec<(LeaseKey, Versioned)>> {

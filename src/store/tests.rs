@@ -122,8 +122,8 @@ mod contract {
         let (_folder, store) = embedded();
         for user in ["ann", "bob", "carl"] {
             let written = record("a", user);
-            let replaced = store.replace(&key(user), Version::ABSENT, written);
-            assert_eq!(replaced.await.unwrap(), Replaced::Done);
+            let replaced = store.replace(&key(user), Version::ABSENT, written).await;
+            assert_eq!(replaced, Ok(Replaced::Done));
         }
         // Between two keys as well as at one, and past the last.
         for (after, most, wanted) in [
@@ -135,7 +135,8 @@ mod contract {
         ] {
             let after = after.map(key);
             let some = store.after(after.as_ref(), most).await.unwrap();
-            let keys: Vec<_> = some.iter().map(|(key, _)| key.as_str()).collect();
+            let keys: Vec<_> = some.into_iter().map(|(key, _)| key).collect();
+            let wanted: Vec<_> = wanted.iter().map(|user| key(user)).collect();
             assert_eq!(keys, wanted, "{most} after {after:?}");
         }
     }

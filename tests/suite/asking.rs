@@ -244,6 +244,36 @@ fn hosts_and_farms_say_who_takes_newcomers_and_why_not() {
 }
 
 #[test]
+fn a_disabled_farm_takes_nobody_and_its_hosts_say_so() {
+    let guacd = ScriptedGuacd::polite(Names::rdp("1.6.0"));
+    let old = "[[farms]]\nid = \"old\"\nenabled = false\nagent_ids = [\"rds1\"]\n";
+    let stage = Stage::adjusted(guacd, 1, |site| site.with(old));
+    let host = get(&stage.site, "/api/v1/hosts/rds1");
+    let says = host["newcomer"].as_array().unwrap();
+    assert_eq!(
+        (&says[0]["farm"], &says[0]["out"]),
+        (&"office".into(), &Value::Null)
+    );
+    assert_eq!(
+        (&says[1]["farm"], &says[1]["out"]),
+        (&"old".into(), &"farm disabled".into())
+    );
+    let farm = get(&stage.site, "/api/v1/farms/old");
+    assert_eq!(
+        (&farm["enabled"], &farm["hosts_open"]),
+        (&false.into(), &0.into())
+    );
+    let (_, out, _) = asked(&stage.site, &["hosts"]);
+    assert!(
+        out.contains("office score 1000, old out: farm disabled"),
+        "{out}"
+    );
+    let (_, out, _) = asked(&stage.site, &["farms"]);
+    let line = out.lines().find(|line| line.starts_with("old")).unwrap();
+    assert!(line.contains("disabled"), "{out}");
+}
+
+#[test]
 fn what_nobody_asks_for_and_what_leads_nowhere_is_told() {
     let stage = Stage::one();
     drop(stage.tunnel(&Visit::office("ann")));
