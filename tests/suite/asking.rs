@@ -200,6 +200,38 @@ fn many_leases_are_told_page_by_page_and_by_filter() {
 }
 
 #[test]
+fn one_users_leases_are_told_page_by_page_and_nobody_elses() {
+    let guacd = ScriptedGuacd::polite(Names::rdp("1.6.0"));
+    let stage = Stage::adjusted(guacd, 1, |site| {
+        site.with("[broker]\nsingle_session_per_user = false\n")
+    });
+    let sage = Visit::rdp("corp\\ann").answer("hostname", "sessionguard:resource=sage");
+    let visits = [
+        Visit::office("corp\\ann"),
+        sage,
+        Visit::office("corp\\anna"),
+        Visit::office("corp\\an"),
+    ];
+    let _tunnels: Vec<_> = visits.iter().map(|visit| stage.tunnel(visit)).collect();
+    let (mut keys, mut after) = (Vec::new(), String::new());
+    loop {
+        let path = format!("/api/v1/leases?user=corp%5Cann&limit=1{after}");
+        let told = get(&stage.site, &path);
+        for lease in told["leases"].as_array().unwrap() {
+            keys.push(lease["key"].as_str().unwrap().to_owned());
+        }
+        match told["next"].as_str() {
+            Some(next) => {
+                after = format!("&after={}", next.replace('\\', "%5C").replace('|', "%7C"))
+            }
+            None => break,
+        }
+    }
+    assert_eq!(keys, ["corp\\ann|office|office", "corp\\ann|office|sage"]);
+    assert_eq!(list(&stage, "leases").len(), 4);
+}
+
+#[test]
 fn hosts_and_farms_say_who_takes_newcomers_and_why_not() {
     let stage = Stage::of(3).restarted_with(&[("rds2", "drain")]);
     let (_visitor, peer) = stage.desktop(&Visit::office("ann"));
