@@ -42,9 +42,13 @@ pub mod config;
 // The show without installation: the real broker between scripted neighbours.
 pub mod demo;
 
+// On a host, beside no broker: reports its sessions, load and health.
+pub mod agent;
+
 /// What was decided, one line each, for a log collector.
 pub mod audit;
 
 pub mod clock;
 pub mod logging;
 pub mod shutdown;
+pub mod x224;

@@ -47,7 +47,8 @@ impl Signals {
         shutdown.end.cancel();
     }
 
-    async fn next(&mut self) -> &'static str {
+    /// Returns at the next of them, with its name.
+    pub async fn next(&mut self) -> &'static str {
         tokio::select! {
             _ = self.terminate.recv() => "SIGTERM",
             _ = self.interrupt.recv() => "SIGINT",

@@ -1,5 +1,6 @@
 //! The command line: one file a subcommand.
 
+mod agent;
 mod ask;
 mod check;
 mod completions;
@@ -77,6 +78,8 @@ enum Command {
     Completions(completions::Arguments),
     /// Print the manual page
     Man(man::Arguments),
+    /// Report a Linux session host's sessions to the broker, or enrol it
+    Agent(agent::Arguments),
     /// Print the version
     Version,
 }
@@ -107,6 +110,7 @@ impl Cli {
             Command::Demo(arguments) => demo::run(&arguments),
             Command::Completions(arguments) => completions::run(&arguments),
             Command::Man(arguments) => man::run(&arguments),
+            Command::Agent(arguments) => agent::run(&arguments),
             Command::Version => say(format_args!("sessionguard {}", env!("CARGO_PKG_VERSION"))),
         }
     }

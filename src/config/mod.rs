@@ -50,6 +50,7 @@ mod sections;
 mod settings;
 mod shape;
 mod show;
+mod small;
 mod source;
 #[cfg(test)]
 mod tests;
@@ -75,6 +76,7 @@ pub use settings::{
     AdminSocket, ApiSettings, AuditTarget, Config, Guacd, HostPort, Listen, LogFormat, LogLevel,
     LogSettings, Probe, StoreSettings, Timeouts,
 };
+pub use small::{LineColumn, SmallFileError, Time, load_small};
 pub use source::Position;
 
 /// A configuration that can be used, and what there is to say about it.

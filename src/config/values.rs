@@ -132,7 +132,7 @@ const UNITS: [(&str, u64); 5] = [
 
 /// A whole number and one unit. Fractions and sums (`1h30m`) are refused: two
 /// ways to write one value are two ways to misread it.
-fn parse_time(text: &str) -> Option<Duration> {
+pub(super) fn parse_time(text: &str) -> Option<Duration> {
     let (number, factor) = UNITS
         .iter()
         .find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, factor)))?;

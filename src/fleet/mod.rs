@@ -7,7 +7,6 @@
 
 mod apply;
 mod probe;
-mod x224;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

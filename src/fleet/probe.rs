@@ -15,11 +15,12 @@ use tokio::time::{sleep, timeout};
 use tokio_util::task::AbortOnDropHandle;
 use tracing::{info, warn};
 
+use super::Fleet;
 use super::apply::same_place;
-use super::{Fleet, x224};
 use crate::clock::Clock;
 use crate::config::{self, Config, Current};
 use crate::placement::{Host, HostId, tie_hash};
+use crate::x224;
 
 /// Longest pause between two probes of a failing host, in intervals.
 const SLOWEST: u32 = 3;

@@ -25,7 +25,7 @@ const CONNECTION_CONFIRM: u8 = 0xd0;
 ///
 /// # Errors
 /// The stream ended or failed, or the answer is not RDP's.
-pub(super) async fn ask<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S) -> io::Result<()> {
+pub async fn ask<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S) -> io::Result<()> {
     stream.write_all(&REQUEST).await?;
     let mut head = [0; 6];
     stream.read_exact(&mut head).await?;
