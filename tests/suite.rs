@@ -15,6 +15,7 @@ mod support;
 
 mod suite {
     mod admin;
+    mod agent;
     mod asking;
     mod audit;
     mod capacity;

@@ -37,7 +37,10 @@ pub enum EnrollError {
     #[error("{0}{hint}", hint = hint(.0))]
     Asked(#[from] HttpError),
     /// It answered something else.
-    #[error("the broker gave no key: its answer has no usable agent_id and token")]
+    #[error(
+        "the broker gave no key: its answer has no usable agent_id and token; a host it knows already \
+         may have to wait for an administrator's approval"
+    )]
     NoKey,
     /// The key was given and could not be kept.
     #[error("{0}; the token is spent, so a new one is needed once this is mended")]

@@ -9,8 +9,10 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::key::write_private;
+use super::moment;
 use super::sessions::{ProcessKey, Seen};
-use super::wire::CommandResult;
+use super::wire::{CommandKind, CommandResult};
+use crate::clock::rfc3339;
 use crate::placement::Timestamp;
 
 /// Commands remembered; far more than a broker can have under way at once.
@@ -33,7 +35,16 @@ struct Kept {
     sessions: BTreeMap<String, Since>,
     /// Oldest first.
     commands: Vec<String>,
+    /// Those begun whose end nobody has told.
+    #[serde(default)]
+    under_way: Vec<UnderWay>,
     results: Vec<CommandResult>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct UnderWay {
+    id: String,
+    kind: String,
 }
 
 /// Since when a session is what it is.
@@ -85,9 +96,13 @@ impl Memory {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Kept::default(),
             Err(error) => return Err(failed(error)),
         };
-        if kept.boot_id != boot_id {
+        let restarted = kept.boot_id != boot_id;
+        if restarted {
             kept.sessions.clear();
             boot_id.clone_into(&mut kept.boot_id);
+        }
+        for command in std::mem::take(&mut kept.under_way) {
+            kept.results.push(broken_off(command, restarted));
         }
         let mut memory = Self {
             path: path.to_owned(),
@@ -141,19 +156,25 @@ impl Memory {
     ///
     /// # Errors
     /// It cannot be written down; it must not be begun then.
-    pub(super) fn begin(&mut self, command: &str) -> io::Result<()> {
+    pub(super) fn begin(&mut self, command: &str, kind: &str) -> io::Result<()> {
+        self.kept.under_way.push(UnderWay {
+            id: command.to_owned(),
+            kind: kind.to_owned(),
+        });
         self.kept.commands.push(command.to_owned());
         let surplus = self.kept.commands.len().saturating_sub(REMEMBERED);
         self.kept.commands.drain(..surplus);
         let saved = self.save();
         if saved.is_err() {
             self.kept.commands.pop();
+            self.kept.under_way.pop();
         }
         saved
     }
 
     /// Keeps a result until it is acknowledged.
     pub(super) fn finish(&mut self, result: CommandResult) {
+        self.kept.under_way.retain(|begun| begun.id != result.id);
         self.kept.results.push(result);
         let surplus = self.kept.results.len().saturating_sub(REMEMBERED);
         self.kept.results.drain(..surplus);
@@ -182,6 +203,25 @@ impl Memory {
             self.written = Some(bytes);
         }
         Ok(())
+    }
+}
+
+/// What came of a command that the agent's own end interrupted: a restart of
+/// the host that came to pass, or nobody knows.
+fn broken_off(command: UnderWay, restarted: bool) -> CommandResult {
+    let restart = serde_json::from_value(command.kind.clone().into()).ok();
+    let ok = restarted && restart == Some(CommandKind::RestartServer);
+    let message = if ok {
+        "the host restarted"
+    } else {
+        "the agent ended in the middle of it: whether it was done is not known"
+    };
+    CommandResult {
+        id: command.id,
+        kind: command.kind,
+        ok,
+        message: message.to_owned(),
+        finished_at: rfc3339(moment::now()),
     }
 }
 
@@ -273,7 +313,7 @@ mod tests {
         let path = folder.path().join("agent.json");
         let mut memory = Memory::open(&path, "boot-1").unwrap();
         memory.observe(&[session(false)], at(1), |_| None);
-        memory.begin("c1").unwrap();
+        memory.begin("c1", "logoff").unwrap();
         memory.finish(result("c1"));
         memory.save().unwrap();
         drop(memory);
@@ -286,9 +326,30 @@ mod tests {
         for number in 0..=REMEMBERED {
             memory.kept.commands.push(number.to_string());
         }
-        memory.begin("last").unwrap();
+        memory.begin("last", "logoff").unwrap();
         assert_eq!(memory.kept.commands.len(), REMEMBERED);
         assert!(memory.knows("last") && !memory.knows("c1"));
+    }
+
+    #[test]
+    fn a_command_that_was_interrupted_has_a_result_all_the_same() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("agent.json");
+        let mut told = Vec::new();
+        for (boot, next) in [("boot-1", "boot-1"), ("boot-1", "boot-2")] {
+            let mut memory = Memory::open(&path, boot).unwrap();
+            memory.begin("r", "restart_server").unwrap();
+            memory.begin("l", "logoff").unwrap();
+            drop(memory);
+            let mut memory = Memory::open(&path, next).unwrap();
+            told.extend(memory.results().iter().map(|r| (r.id.clone(), r.ok)));
+            memory.acknowledge(2);
+            memory.save().unwrap();
+        }
+        let expected = [("r", false), ("l", false), ("r", true), ("l", false)];
+        assert_eq!(told, expected.map(|(id, ok)| (id.to_owned(), ok)));
+        let memory = Memory::open(&path, "boot-2").unwrap();
+        assert!(memory.results().is_empty(), "told once");
     }
 
     #[test]

@@ -15,6 +15,7 @@
 mod backoff;
 mod carry_out;
 mod commands;
+mod doing;
 mod enroll;
 mod figures;
 mod health;

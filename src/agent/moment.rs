@@ -1,6 +1,15 @@
-//! Moments as others write them: RFC 3339, any offset, any fraction.
+//! Moments: now, and as others write them (RFC 3339, any offset, any fraction).
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::placement::Timestamp;
+
+/// The moment now by the system's clock, which the times of processes follow,
+/// too: their ages stay right when it is set.
+pub(super) fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    Timestamp::default() + since.unwrap_or(Duration::ZERO)
+}
 
 /// Reads a moment; none where it is none, or before 1970.
 pub(super) fn parse(text: &str) -> Option<Timestamp> {

@@ -88,7 +88,9 @@ fn address(text: &str) -> Option<SocketAddr> {
     let port = u16::from_str_radix(port, 16).ok()?;
     let mut bytes = Vec::with_capacity(16);
     for word in ip.as_bytes().chunks(8) {
-        let word = std::str::from_utf8(word).ok()?;
+        let word = std::str::from_utf8(word)
+            .ok()
+            .filter(|word| word.len() == 8)?;
         bytes.extend(u32::from_str_radix(word, 16).ok()?.to_ne_bytes());
     }
     let ip = match <[u8; 4]>::try_from(bytes.as_slice()) {

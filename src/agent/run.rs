@@ -1,7 +1,7 @@
 //! The agent at work: looks at the sessions again and again, reports in time
 //! and at once on a change, and carries out what comes back.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,6 +16,7 @@ use tracing::{debug, error, info, warn};
 use uuid::Uuid;
 
 use super::commands::{Verdict, judge, means};
+use super::doing::Doing;
 use super::figures::{Gauge, Space, space};
 use super::health::{Findings, health};
 use super::host::Host;
@@ -25,9 +26,9 @@ use super::memory::{Memory, MemoryError};
 use super::report::{Named, began, session};
 use super::sessions::{Picture, ProcessKey};
 use super::settings::Settings;
-use super::wire::{Answer, Command, CommandKind, CommandResult, Heartbeat, PROTOCOL_VERSION};
-use super::{backoff, carry_out, moment};
-use crate::clock::{Clock, rfc3339};
+use super::wire::{Answer, Command, CommandResult, Heartbeat, PROTOCOL_VERSION};
+use super::{backoff, moment};
+use crate::clock::rfc3339;
 use crate::x224;
 
 const HEARTBEAT: &str = "/api/v1/agents/heartbeat";
@@ -47,7 +48,6 @@ pub struct Agent {
     host: Host,
     memory: Memory,
     gauge: Gauge,
-    clock: Clock,
     /// What came of asking the RDP port the last time.
     listener: Result<(), String>,
     /// A profile store that has not answered yet.
@@ -59,6 +59,10 @@ pub struct Agent {
     /// The broker that answered last.
     server: usize,
     failures: u32,
+    /// The memory could be written down the last time.
+    kept: bool,
+    /// User ids without a name; each is told once.
+    nameless: HashSet<u32>,
     running: JoinSet<CommandResult>,
 }
 
@@ -120,7 +124,6 @@ impl Agent {
         Ok(Self {
             memory: Memory::open(&settings.state_file, &host.boot_id)?,
             gauge: Gauge::new(&settings.proc),
-            clock: Clock::start(),
             key,
             host,
             settings,
@@ -131,6 +134,8 @@ impl Agent {
             told: None,
             server: 0,
             failures: 0,
+            kept: true,
+            nameless: HashSet::new(),
             running: JoinSet::new(),
         })
     }
@@ -188,7 +193,8 @@ impl Agent {
         let seen = picture.sessions();
         let host = &self.host;
         self.memory
-            .observe(&seen, self.clock.now(), |session| began(host, session));
+            .observe(&seen, moment::now(), |session| began(host, session));
+        self.keep();
         let mut sessions = Vec::with_capacity(seen.len());
         for seen in seen {
             match self.host.name(seen.uid) {
@@ -197,11 +203,12 @@ impl Agent {
                     name,
                     client_name: None,
                 }),
-                None => warn!(
+                None if self.nameless.insert(seen.uid) => warn!(
                     uid = seen.uid,
                     display = seen.display,
                     "A session's user has no name on this system"
                 ),
+                None => {}
             }
         }
         Some((picture, sessions))
@@ -256,7 +263,7 @@ impl Agent {
                 .map(|named| session(&self.host, &self.memory, named))
                 .collect(),
             command_results: self.memory.results(),
-            time: rfc3339(self.clock.now()),
+            time: rfc3339(moment::now()),
         };
         let question = serde_json::json!(heartbeat).to_string().into_bytes();
         match self.send(&question).await {
@@ -353,10 +360,15 @@ impl Agent {
         }
     }
 
+    /// Writes the memory down; says it once where that cannot be done.
     fn keep(&mut self) {
-        if let Err(error) = self.memory.save() {
+        let kept = self.memory.save();
+        if let Err(error) = &kept
+            && self.kept
+        {
             warn!(%error, state_file = %self.settings.state_file.display(), "The state file cannot be written");
         }
+        self.kept = kept.is_ok();
     }
 
     /// Takes the commands of an answer.
@@ -369,7 +381,7 @@ impl Agent {
             }
         };
         let now = answer.server_time.as_deref().and_then(moment::parse);
-        let now = now.unwrap_or_else(|| self.clock.now());
+        let now = now.unwrap_or_else(moment::now);
         for command in answer.commands {
             let command: Command = match serde_json::from_value(command) {
                 Ok(command) => command,
@@ -384,7 +396,7 @@ impl Agent {
                 debug!(id = command.id, "This command was begun before");
             } else {
                 let mut verdict = judge(&command, &self.settings.commands, now);
-                if let Err(error) = self.memory.begin(&command.id) {
+                if let Err(error) = self.memory.begin(&command.id, &command.kind) {
                     warn!(%error, id = command.id, "A command cannot be remembered");
                     verdict = Verdict::Refuse(
                         "it could not be written down, so it might be carried out twice",
@@ -397,14 +409,13 @@ impl Agent {
 
     fn obey(&mut self, command: Command, verdict: Verdict, sessions: &[Named]) {
         let finish = {
-            let clock = self.clock;
             let (id, kind) = (command.id.clone(), command.kind.clone());
             move |outcome: Result<String, String>| CommandResult {
                 id,
                 kind,
                 ok: outcome.is_ok(),
                 message: outcome.unwrap_or_else(|error| error),
-                finished_at: rfc3339(clock.now()),
+                finished_at: rfc3339(moment::now()),
             }
         };
         let kind = match verdict {
@@ -427,68 +438,6 @@ impl Agent {
         };
         self.running
             .spawn(async move { finish(doing.all(meant).await) });
-    }
-}
-
-/// A command under way.
-#[derive(Clone)]
-struct Doing {
-    kind: CommandKind,
-    settings: Arc<Settings>,
-    text: Arc<str>,
-}
-
-impl Doing {
-    /// On all its sessions at once. Says on how many, or what went wrong.
-    async fn all(self, sessions: Vec<Named>) -> Result<String, String> {
-        if self.kind == CommandKind::RestartServer {
-            let restarted = carry_out::restart(&self.settings.restart_command).await;
-            return restarted.map(|()| "the host restarts".to_owned());
-        }
-        if sessions.is_empty() {
-            return Err("there is no such session".to_owned());
-        }
-        let count = sessions.len();
-        let mut under_way = JoinSet::new();
-        for named in sessions {
-            let doing = self.clone();
-            under_way.spawn(async move {
-                let done = doing.one(&named).await;
-                done.map_err(|error| {
-                    format!(
-                        "session {} of {}: {error}",
-                        named.seen.display, named.name.user
-                    )
-                })
-            });
-        }
-        let mut errors: Vec<_> = under_way
-            .join_all()
-            .await
-            .into_iter()
-            .filter_map(Result::err)
-            .collect();
-        errors.sort();
-        if errors.is_empty() {
-            return Ok(format!("{count} sessions"));
-        }
-        Err(format!(
-            "{} of {count} failed: {}",
-            errors.len(),
-            errors.join("; ")
-        ))
-    }
-
-    async fn one(&self, named: &Named) -> Result<(), String> {
-        let settings = &self.settings;
-        match self.kind {
-            CommandKind::Message => {
-                carry_out::message(&named.seen, &settings.message_command, &self.text).await
-            }
-            CommandKind::Disconnect => carry_out::disconnect(&named.seen, &settings.proc).await,
-            CommandKind::Logoff => carry_out::logoff(&named.seen, &settings.proc).await,
-            CommandKind::RestartServer => Ok(()),
-        }
     }
 }
 

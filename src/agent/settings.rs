@@ -269,3 +269,38 @@ impl Settings {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(text: &str) -> Settings {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("agent.toml");
+        std::fs::write(&path, text).unwrap();
+        Settings::load(&path).unwrap()
+    }
+
+    #[test]
+    fn the_sample_shows_every_key_with_its_default() {
+        let sample = include_str!("../../config/agent.toml");
+        let least = load("server = \"http://127.0.0.1:9822\"");
+        assert_eq!(format!("{:?}", load(sample)), format!("{least:?}"));
+        // Each key that is commented out, written out: the same again, but for what it is to show.
+        let open: String = sample
+            .lines()
+            .map(|line| match line.strip_prefix("# ") {
+                Some(key) if key.contains(" = ") => format!("{key}\n"),
+                _ => format!("{line}\n"),
+            })
+            .filter(|line| line != "commands = []\n")
+            .collect();
+        let mut written = load(&open);
+        assert_eq!(written.commands.len(), 4);
+        assert_eq!(written.agent_id.take().as_deref(), Some("rds-a"));
+        written.commands.clear();
+        assert_eq!(format!("{written:?}"), format!("{least:?}"));
+        let keys = open.lines().filter(|line| line.contains(" = ")).count();
+        assert_eq!(keys, 18, "every key of File, Xrdp and Log");
+    }
+}

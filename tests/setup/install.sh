@@ -17,8 +17,9 @@ log=$repo/tests/.cache/install.log
 # guacd left Debian after 11; these come from there. Everything else is Debian 12's own.
 guacd_packages=(guacd libguac-client-rdp0 libguac-client-vnc0 libguac-client-ssh0)
 # python3-venv serves machines whose python3 is Debian's own, where venv is a package apart.
-packages=(xrdp tigervnc-standalone-server xterm x11-xserver-utils xauth xfonts-base fonts-dejavu-core
-          iproute2 procps util-linux passwd python3-venv openssh-server openssh-client)
+packages=(xrdp tigervnc-standalone-server xterm x11-utils x11-xserver-utils xauth xfonts-base fonts-dejavu-core
+          iproute2 procps util-linux passwd python3-venv openssh-server openssh-client
+          mono-mcs mono-runtime)  # the C# inside of the Windows agent is compiled
 # By the command they bring: Node and Java are often there from elsewhere.
 commands=(node:nodejs npm:npm javac:default-jdk-headless mvn:maven)
 # Versions of guacamole-common, the library inside Guacamole.

@@ -106,7 +106,8 @@ const OWNED: &[(&str, &str)] = &[
     ("axum::", "api"),
     ("utoipa::", "api"),
     ("hyper::client", "cli agent"),
-    ("nix::", "agent"),
+    ("nix::sys", "agent"),
+    ("nix::unistd", "agent"),
 ];
 
 /// The only files that speak HTTP besides those of the room `api`.
