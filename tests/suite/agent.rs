@@ -449,7 +449,7 @@ fn enrolment_makes_a_key_that_only_its_owner_reads() {
     assert!(asked.body["machine_id"].is_string());
     assert_eq!(asked.body.as_object().unwrap().len(), 3);
 
-    let config = system.agent_toml(&[url.clone()], "");
+    let config = system.agent_toml(std::slice::from_ref(&url), "");
     fs::rename(&key, system.path("agent.key")).unwrap();
     let _agent = Agent::start(&config);
     let report = api.wait("a report with the new key", |asked| {
