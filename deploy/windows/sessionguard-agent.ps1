@@ -552,7 +552,8 @@ function Write-AgentState($State) {
     $json = ConvertTo-Json -InputObject ([ordered] @{ commands = @($State.commands); results = @($State.results) }) -Depth 4
     $draft = "$script:StateFile.new"
     [IO.File]::WriteAllText($draft, $json)
-    if (Test-Path -LiteralPath $script:StateFile) { [IO.File]::Replace($draft, $script:StateFile, $null) }
+    # A plain $null would reach .NET as an empty text here, which is no name of a file.
+    if (Test-Path -LiteralPath $script:StateFile) { [IO.File]::Replace($draft, $script:StateFile, [NullString]::Value) }
     else { [IO.File]::Move($draft, $script:StateFile) }
 }
 
