@@ -25,6 +25,8 @@ pub(super) struct Line {
     handshake: Handshake,
     /// Whether Guacamole was shown `args`: it then waits for `ready`.
     shown: bool,
+    /// Whether names of ours were among those it was shown.
+    widened: bool,
     /// When guacd was last written to: it hangs up 15 s later.
     told_guacd: Instant,
 }
@@ -55,6 +57,7 @@ impl Line {
             guacd: None,
             handshake: Handshake::new(),
             shown: false,
+            widened: false,
             told_guacd: Instant::now(),
         }
     }
@@ -128,7 +131,7 @@ impl Line {
     pub(super) async fn show_args(&mut self, extra: &[&str]) -> Result<(), Stop> {
         // A guacd with so many names that ours find no room still serves; such
         // a connection can name its resource by the other carriers.
-        let _ = self.handshake.widen(extra);
+        self.widened = self.handshake.widen(extra).is_ok();
         if let Some(names) = self.handshake.names() {
             let args = names.to_instruction();
             self.shown = true;
@@ -146,6 +149,11 @@ impl Line {
                 other => return Err(Stop::unexpected(&other)),
             }
         }
+    }
+
+    /// Whether what was shown had our names in it, besides guacd's own.
+    pub(super) fn is_widened(&self) -> bool {
+        self.widened
     }
 
     /// The Guacamole login, where one was said.

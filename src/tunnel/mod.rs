@@ -145,7 +145,8 @@ impl Gateway {
             Some(id) => Intent::Join(id),
             None => {
                 let source = listen.source.as_deref();
-                Intent::read(&select, &mut parameters, line.user_name(), source)
+                let (added, login) = (line.is_widened(), line.user_name());
+                Intent::read(&select, &mut parameters, added, login, source)
             }
         };
         let budget = config.timeouts.placement;

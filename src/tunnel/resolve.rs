@@ -43,10 +43,13 @@ pub(super) fn extra_names(select: &Select) -> &'static [&'static str] {
 
 impl Intent {
     /// Reads an answered handshake. Our own parameter is taken out of
-    /// `parameters`: guacd never announced it. `source` is the listener's.
+    /// `parameters` where we were who `added` it; a guacd that announced one of
+    /// that name (another sessionguard, say) waits for its value. `source` is
+    /// the listener's.
     pub(super) fn read(
         select: &Select,
         parameters: &mut Parameters,
+        added: bool,
         login: &str,
         source: Option<&str>,
     ) -> Self {
@@ -54,7 +57,11 @@ impl Intent {
             Select::Join(id) => Self::Join(id.clone()),
             Select::Protocol(name) if name != RDP => Self::PassThrough(name.clone()),
             Select::Protocol(_) => {
-                let extra = parameters.narrow(EXTRA).unwrap_or_default();
+                let extra = match added {
+                    true => parameters.narrow(EXTRA),
+                    false => parameters.get(EXTRA).map(str::to_owned),
+                };
+                let extra = extra.unwrap_or_default();
                 let value = |name| parameters.get(name).unwrap_or_default();
                 let claims = Claims {
                     username: value("username").to_owned(),
