@@ -23,6 +23,7 @@ mod suite {
     mod demo;
     mod ending;
     mod explain;
+    mod fuzz;
     mod handshake;
     mod house;
     mod join;

@@ -4,7 +4,7 @@
 //! - `handshake`: the two-sided machine; `held`: what comes behind `connect`;
 //! - `parameters`: names of every release, widened and narrowed;
 //! - `framing`: the relay's view, and whether a desktop stood; `traces`: recorded guacd;
-//! - `properties`: any text, any cut, any bytes; `model`: how guacd reads;
+//! - `properties`: any text, any cut, any bytes; `model`: guacd, as `lenient` reads, agrees;
 //! - `printing`: no value is ever printed.
 //!
 //! Every input that matters is given whole, cut in two at every byte, and byte by byte, and must
@@ -24,6 +24,7 @@ mod framing;
 mod grammar;
 mod handshake;
 mod held;
+mod lenient;
 mod model;
 mod parameters;
 mod printing;
