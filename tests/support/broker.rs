@@ -202,9 +202,14 @@ impl Broker {
         })
     }
 
+    /// Its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// How many files and sockets it has open.
     pub(crate) fn descriptors(&self) -> usize {
-        let folder = format!("/proc/{}/fd", self.child.id());
+        let folder = format!("/proc/{}/fd", self.id());
         std::fs::read_dir(folder).unwrap().count()
     }
 
