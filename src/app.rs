@@ -15,7 +15,7 @@ use tracing::{info, warn};
 
 use crate::api::{AdminSocket, Api, Serving, SocketError};
 use crate::audit::{self, Audit};
-use crate::broker::{Broker, Decisions, Keeper, Recorder};
+use crate::broker::{Broker, Decisions, Keeper, Modes, Recorder};
 use crate::clock::Clock;
 use crate::config::{
     Apply, AuditTarget, Cause, Config, InForce, Listen, LogLevel, Origin, Reload, Reloader,
@@ -40,6 +40,7 @@ pub struct App {
     audit: Option<audit::Writer>,
     admin: Option<AdminSocket>,
     broker: Broker,
+    modes: Modes,
     clock: Clock,
     shutdown: Shutdown,
     fleet: Arc<Fleet>,
@@ -127,6 +128,8 @@ impl App {
             error,
         })?;
         let (audit, writer) = audit.unzip();
+        let documents = Arc::clone(&store);
+        let modes = Modes::open(documents, Arc::clone(&fleet), audit.clone(), clock).await?;
         let (decisions, recorder) = Decisions::stored(store.clone(), audit.clone(), clock);
         let (broker, keeper) = Broker::open(Arc::clone(&fleet), store, clock).await?;
         let broker = broker.keeping(decisions);
@@ -147,6 +150,7 @@ impl App {
             audit: writer,
             admin,
             broker,
+            modes,
             clock,
             shutdown,
             fleet,
@@ -165,9 +169,10 @@ impl App {
         log_at: impl Fn(LogLevel) + Send + 'static,
     ) -> Reload {
         let (fleet, in_force) = (Arc::clone(&self.fleet), Arc::clone(&self.in_force));
+        let clock = self.clock;
         // The fleet first: a prober that is told of a new host finds it there.
         let apply: Apply = Box::new(move |config| {
-            let generation = fleet.apply(Arc::clone(&config.directory));
+            let generation = fleet.apply(Arc::clone(&config.directory), clock.now());
             in_force.set(Arc::clone(config));
             log_at(config.log.level);
             generation
@@ -198,6 +203,7 @@ impl App {
         background.spawn(stopped.clone().run_until_cancelled_owned(self.prober.run()));
         let api = Api {
             broker: self.broker,
+            modes: self.modes,
             fleet: self.fleet,
             tunnels: Arc::clone(self.gateway.tunnels()),
             trail: self.trail,

@@ -1,5 +1,5 @@
-//! The audit trail: one JSON line for everything that was decided, for a log
-//! collector to keep.
+//! The audit trail: one JSON line for everything that was decided and for every
+//! change an administrator made, for a log collector to keep.
 //!
 //! Told by whoever decides, who never waits: a thread of its own does the
 //! writing, and a trail that is blocked or broken loses lines, which are

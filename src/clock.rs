@@ -46,6 +46,14 @@ pub fn rfc3339(at: Timestamp) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hours:02}:{minutes:02}:{seconds:02}.{millis:03}Z")
 }
 
+/// Reads a moment as RFC 3339 writes it, with `Z` or an offset; what is finer
+/// than a millisecond is cut off. `None`: it is no such text, or before 1970.
+pub fn read_rfc3339(text: &str) -> Option<Timestamp> {
+    let moment: jiff::Timestamp = text.trim().parse().ok()?;
+    let millis = u64::try_from(moment.as_millisecond()).ok()?;
+    Some(Timestamp::from_millis(millis))
+}
+
 /// Year, month and day of the Gregorian calendar, from days since 1970.
 fn date(days: u64) -> (u64, u64, u64) {
     // Years are counted from March, so that a leap day is a year's last; the
@@ -88,6 +96,25 @@ mod tests {
         ] {
             let at = Timestamp::from_millis(seconds * 1000 + 7);
             assert_eq!(rfc3339(at), text);
+            assert_eq!(read_rfc3339(text), Some(at));
+        }
+    }
+
+    #[test]
+    fn moments_are_read_with_an_offset_and_never_without() {
+        let at = Some(Timestamp::from_millis(951_782_399_000));
+        for text in ["2000-02-28T23:59:59Z", "2000-02-29T01:59:59+02:00"] {
+            assert_eq!(read_rfc3339(text), at, "{text}");
+        }
+        for text in [
+            "",
+            "now",
+            "22:00",
+            "2000-02-28T23:59:59",
+            "2000-02-30T00:00:00Z",
+            "1969-12-31T23:59:59Z",
+        ] {
+            assert_eq!(read_rfc3339(text), None, "{text}");
         }
     }
 }

@@ -31,6 +31,7 @@ mod suite {
     mod lifecycle;
     mod log;
     mod malformed;
+    mod modes;
     mod observe;
     mod openapi;
     mod parameters;

@@ -11,6 +11,7 @@ use super::Api;
 use super::answer::{Answer, Told};
 use super::extract::{Filter, Named};
 use super::listing::{given, unknown};
+use super::modes::OrderTold;
 use crate::clock::rfc3339;
 use crate::placement::{
     Candidate, Exclusion, Farm, FarmId, HostId, HostView, Load, Mode, Probe, Reach, Snapshot,
@@ -30,6 +31,13 @@ pub(super) struct Host {
     /// `online`, `drain` or `maintenance`.
     #[schema(value_type = String)]
     mode: Mode,
+    /// What the configuration says; an order wins over it.
+    #[schema(value_type = String)]
+    mode_configured: Mode,
+    /// The order that holds; `None`: the configuration rules.
+    order: Option<OrderTold>,
+    /// Orders that are to come, soonest first.
+    announced: Vec<OrderTold>,
     /// `online`, `unknown`, `silent` or `dead`.
     #[schema(value_type = String)]
     reach: Reach,
@@ -51,6 +59,10 @@ pub(super) struct Host {
     pub(super) occupancy: Option<Occupancy>,
     /// Our open tunnels to it.
     pub(super) tunnels: usize,
+    /// Those of the tunnels that have not stood.
+    pending: usize,
+    /// Sessions with a user that its agent reports; `None` without a report.
+    sessions: Option<usize>,
     /// What it has to say to a user nobody knows, farm by farm.
     pub(super) newcomer: Vec<Newcomer>,
 }
@@ -199,12 +211,15 @@ impl Host {
             Probe::Answering { since } => ("answering", Some(since)),
             Probe::Failing { since } => ("failing", Some(since)),
         };
-        let report = view.report.as_ref();
+        let (report, orders) = (view.report.as_ref(), &view.modes.orders);
         Self {
             id: id.to_string(),
             address: configured.map(|host| format!("{}:{}", host.address, host.port)),
             farms: newcomer.iter().map(|says| says.farm.clone()).collect(),
-            mode: view.mode,
+            mode: view.mode(now),
+            mode_configured: view.modes.configured,
+            order: orders.at(now).map(OrderTold::of),
+            announced: orders.announced(now).map(OrderTold::of).collect(),
             reach: view.reach(directory.rules().offline_after, now),
             probe,
             probe_since: since.map(rfc3339),
@@ -223,6 +238,8 @@ impl Host {
                 }
             }),
             tunnels: view.tunnels.len(),
+            pending: view.tunnels.iter().filter(|t| t.stood.is_none()).count(),
+            sessions: report.map(|report| report.sessions.len()),
             newcomer,
         }
     }

@@ -6,6 +6,7 @@
 //! | `GET /status` | read | the broker and every host |
 //! | `GET /farms`, `/farms/{id}` | read | farms, and how full they are |
 //! | `GET /hosts?farm=`, `/hosts/{id}` | read | hosts, and why they are out |
+//! | `PATCH /hosts/{id}`, `/farms/{id}` | write | changes the mode of one host, or of a farm's hosts |
 //! | `GET /resources?farm=`, `/resources/{id}` | read | what is published, and whether anybody asks for it |
 //! | `GET /sessions?user=&host=&farm=` | read | reported sessions; of a user tunnels and leases, too |
 //! | `GET /tunnels?user=&host=&farm=&limit=&after=`, `/tunnels/{id}` | read | open tunnels |
@@ -31,6 +32,7 @@ mod farms;
 mod hosts;
 mod leases;
 mod listing;
+mod modes;
 mod openapi;
 mod record;
 mod reload;
@@ -41,6 +43,7 @@ mod socket;
 mod status;
 mod trail;
 mod tunnels;
+mod user;
 mod whose;
 
 use std::sync::Arc;
@@ -50,7 +53,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::audit::Audit;
-use crate::broker::Broker;
+use crate::broker::{Broker, Modes};
 use crate::clock::Clock;
 use crate::config::{Current, Reload};
 use crate::fleet::Fleet;
@@ -67,6 +70,8 @@ const BASE: &str = "/api/v1";
 pub struct Api {
     /// Decides, and keeps what was decided.
     pub broker: Broker,
+    /// Changes hosts' modes.
+    pub modes: Modes,
     /// The live picture.
     pub fleet: Arc<Fleet>,
     /// The open tunnels.
@@ -91,6 +96,8 @@ fn endpoints() -> OpenApiRouter<Arc<Api>> {
         (read, routes!(farms::one)),
         (read, routes!(hosts::list)),
         (read, routes!(hosts::one)),
+        (write, routes!(modes::of_host)),
+        (write, routes!(modes::of_farm)),
         (read, routes!(resources::list)),
         (read, routes!(resources::one)),
         (read, routes!(sessions::list)),

@@ -7,6 +7,7 @@
 mod administer;
 mod decisions;
 mod keeper;
+mod modes;
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use uuid::Uuid;
 use crate::clock::Clock;
 use crate::fleet::{Fleet, Seat};
 use crate::placement::{
-    Aim, Candidate, Conduct, Decision, Directory, Exclusion, LeaseKey, LeaseRecord, Outcome,
+    Aim, Candidate, Conduct, Decision, Directory, Exclusion, LeaseKey, LeaseRecord, Mode, Outcome,
     Refusal, Request, TunnelId, decide, survey, unreadable,
 };
 use crate::store::{Replaced, Store, StoreError, Version, Versioned};
@@ -30,6 +31,7 @@ pub use decisions::{
 };
 pub use keeper::Keeper;
 use keeper::{Claim, Held, Tell};
+pub use modes::{Changed, HostChanged, ModeError, Modes, Target, Wish, WishError};
 
 /// Places users and keeps their leases.
 #[derive(Debug, Clone)]
@@ -318,17 +320,22 @@ impl Broker {
     }
 
     /// Whether an answer may still be acted on: checked last, right before
-    /// guacd is told, since the configuration may have changed meanwhile. One
-    /// that changed elsewhere matters to nobody here.
+    /// guacd is told, since the host may be in maintenance by now and the
+    /// configuration may have changed. One that changed elsewhere matters to
+    /// nobody here.
     pub fn still_holds(&self, decision: &Decision, made_on: &Directory) -> bool {
         let snapshot = self.fleet.snapshot();
-        if snapshot.configuration == decision.configuration {
-            return true;
-        }
         let (Outcome::Placed(placement), Some(farm)) = (&decision.outcome, &decision.farm) else {
             return true;
         };
         let (now, host) = (&snapshot.directory, &placement.host);
+        let view = snapshot.hosts.get(host);
+        if view.is_some_and(|view| view.mode(self.clock.now()) == Mode::Maintenance) {
+            return false;
+        }
+        if snapshot.configuration == decision.configuration {
+            return true;
+        }
         let resource = decision.resource.as_ref();
         now.is_member(farm, host)
             && now.host(host) == made_on.host(host)

@@ -132,6 +132,14 @@ impl Where {
         self.ask(&Method::POST, path, question)
     }
 
+    /// What the broker answers to a change.
+    ///
+    /// # Errors
+    /// The exit code; why has been said.
+    pub(super) fn patch(&self, path: &str, change: &Value) -> Result<Value, ExitCode> {
+        self.ask(&Method::PATCH, path, Some(change))
+    }
+
     /// What the broker says to an end of what is at a path.
     ///
     /// # Errors

@@ -170,6 +170,7 @@ impl Told {
             report,
             occupancy,
             exclusion,
+            order,
         } = candidate;
         let decided = self.decision.as_ref().map(|decision| &decision.outcome);
         let chosen = matches!(decided, Some(Outcome::Placed(p)) if p.host == *host);
@@ -196,7 +197,15 @@ impl Told {
             (if chosen { "chosen" } else { "" }.to_owned(), Tone::Good),
             match exclusion {
                 None => ("in".to_owned(), Tone::Good),
-                Some(rule) => (format!("out: {rule}"), Tone::Bad),
+                Some(rule) => {
+                    let order = order
+                        .as_ref()
+                        .map(|order| format!(" ({})", order.who_and_why()));
+                    (
+                        format!("out: {rule}{}", order.unwrap_or_default()),
+                        Tone::Bad,
+                    )
+                }
             },
             plain(format!("{:.1}", score.total)),
             (terms, Tone::Faint),

@@ -12,6 +12,8 @@ mod farms;
 mod hosts;
 mod leases;
 mod man;
+mod mode;
+mod order;
 mod reload;
 mod resources;
 mod serve;
@@ -19,6 +21,8 @@ mod sessions;
 mod status;
 mod table;
 mod tunnels;
+mod wait;
+mod when;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -26,6 +30,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::config::Loaded;
+use crate::placement::Mode;
 
 /// Exit codes that scripts rely on; clap's own usage errors end with 2.
 const FAILED: u8 = 1;
@@ -70,6 +75,12 @@ enum Command {
     Tunnels(Box<tunnels::Arguments>),
     /// List the leases, or release some
     Leases(Box<leases::Arguments>),
+    /// Take no new users on a host, or on a farm's; who was there may return
+    Drain(Box<mode::Arguments>),
+    /// Take nobody on a host, or on a farm's; open tunnels are left alone
+    Maintenance(Box<mode::Arguments>),
+    /// Take everybody again, and cancel what was announced
+    Online(Box<mode::Arguments>),
     /// Make the running broker read its configuration now
     Reload(ask::Asking),
     /// Show the broker at work, with nothing else installed
@@ -106,6 +117,9 @@ impl Cli {
             Command::Sessions(arguments) => sessions::run(&arguments),
             Command::Tunnels(arguments) => tunnels::run(&arguments),
             Command::Leases(arguments) => leases::run(&arguments),
+            Command::Drain(arguments) => mode::run(Mode::Drain, &arguments),
+            Command::Maintenance(arguments) => mode::run(Mode::Maintenance, &arguments),
+            Command::Online(arguments) => mode::run(Mode::Online, &arguments),
             Command::Reload(asking) => reload::run(&asking),
             Command::Demo(arguments) => demo::run(&arguments),
             Command::Completions(arguments) => completions::run(&arguments),

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use serde::Deserialize;
 
 use super::ask::Asking;
+use super::order::Order;
 use super::table::{Paint, Table, Tone};
 use super::{age, span};
 
@@ -52,6 +53,9 @@ struct Host {
     address: Option<String>,
     farms: Vec<String>,
     mode: String,
+    mode_configured: String,
+    order: Option<Order>,
+    announced: Vec<Order>,
     reach: String,
     probe: String,
     probe_seconds: Option<u64>,
@@ -90,6 +94,12 @@ impl Status {
         }
         shown.push('\n');
         shown.push_str(&table.show(paint));
+        let orders: Vec<_> = self.hosts.iter().flat_map(Host::orders).collect();
+        if !orders.is_empty() {
+            shown.push('\n');
+            shown.push_str(&orders.join("\n"));
+            shown.push('\n');
+        }
         shown
     }
 
@@ -150,6 +160,18 @@ impl Status {
 }
 
 impl Host {
+    /// What was ordered: a mode from the configuration needs no line.
+    fn orders(&self) -> Vec<String> {
+        let plain = self.mode == "online" && self.mode_configured == "online";
+        let holds = self.order.iter().filter(|_| !plain);
+        let holds = holds.map(|order| ("", order));
+        let comes = self.announced.iter().map(|order| ("announced: ", order));
+        holds
+            .chain(comes)
+            .map(|(when, order)| format!("{}: {when}{}", self.id, order.show()))
+            .collect()
+    }
+
     fn row(&self) -> Vec<(String, Tone)> {
         let tone = |good: bool| if good { Tone::Good } else { Tone::Bad };
         let plain = |text: String| (text, Tone::Plain);

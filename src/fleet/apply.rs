@@ -8,24 +8,26 @@
 use std::sync::Arc;
 
 use super::{Fleet, State};
-use crate::placement::{Directory, Host, HostId, HostView, Probe, Snapshot};
+use crate::placement::{
+    Directory, Host, HostId, HostView, Mode, Modes, Orders, Probe, Snapshot, Timestamp,
+};
 
 impl Fleet {
     /// Makes this the configuration in force; returns its number. A decision
     /// sees either all of it or nothing of it.
-    pub fn apply(&self, directory: Arc<Directory>) -> u64 {
-        self.change(|state| state.apply(directory))
+    pub fn apply(&self, directory: Arc<Directory>, now: Timestamp) -> u64 {
+        self.change(|state| state.apply(directory, now))
     }
 }
 
 impl State {
-    fn apply(&mut self, directory: Arc<Directory>) -> u64 {
+    fn apply(&mut self, directory: Arc<Directory>, now: Timestamp) -> u64 {
         let before = std::mem::replace(&mut self.snapshot.directory, directory);
         let mut known = std::mem::take(&mut self.snapshot.hosts);
         for host in self.snapshot.directory.hosts() {
             let view = match known.remove(&host.id) {
-                Some(view) => carried_over(view, before.host(&host.id), host),
-                None => fresh(host),
+                Some(view) => carried_over(view, before.host(&host.id), host, now),
+                None => fresh(host, self.orders.get(&host.id)),
             };
             self.snapshot.hosts.insert(host.id.clone(), view);
         }
@@ -52,10 +54,13 @@ impl State {
     }
 }
 
-/// A host that nothing is known of yet.
-pub(super) fn fresh(host: &Host) -> Arc<HostView> {
+/// A host that nothing is known of yet but what was ordered for it.
+pub(super) fn fresh(host: &Host, orders: Option<&Arc<Orders>>) -> Arc<HostView> {
     Arc::new(HostView {
-        mode: host.mode,
+        modes: Modes {
+            configured: host.mode,
+            orders: orders.cloned().unwrap_or_default(),
+        },
         ..HostView::default()
     })
 }
@@ -63,13 +68,21 @@ pub(super) fn fresh(host: &Host) -> Arc<HostView> {
 /// What is known of a host, under its new configuration. `before` is the old
 /// one; `None` for a host that was taken out and is put back while it is still
 /// in use: nobody has probed it meanwhile.
-fn carried_over(mut view: Arc<HostView>, before: Option<&Host>, now: &Host) -> Arc<HostView> {
-    // A mode that was set since then by an administrator is not undone by an
-    // edit of something else.
-    if before.is_none_or(|before| before.mode != now.mode) {
-        Arc::make_mut(&mut view).mode = now.mode;
+fn carried_over(
+    mut view: Arc<HostView>,
+    before: Option<&Host>,
+    host: &Host,
+    now: Timestamp,
+) -> Arc<HostView> {
+    if view.modes.configured != host.mode {
+        let view = Arc::make_mut(&mut view);
+        let was = view.mode(now);
+        view.modes.configured = host.mode;
+        if was != Mode::Online && view.mode(now) == Mode::Online {
+            view.usable_since = Some(now);
+        }
     }
-    if before.is_none_or(|before| !same_place(before, now)) {
+    if before.is_none_or(|before| !same_place(before, host)) {
         Arc::make_mut(&mut view).probe = Probe::Unknown;
     }
     view

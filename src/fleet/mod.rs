@@ -6,9 +6,10 @@
 //! decision to make on the picture as it stands.
 
 mod apply;
+mod modes;
 mod probe;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -16,8 +17,8 @@ use arc_swap::ArcSwap;
 use tokio::sync::watch;
 
 use crate::placement::{
-    Decision, Directory, Host, HostId, HostView, LeaseKey, LeaseRecord, LeaseState, Outcome, Probe,
-    Snapshot, Timestamp, TunnelId, TunnelView,
+    Decision, Directory, Host, HostId, HostView, LeaseKey, LeaseRecord, LeaseState, Orders,
+    Outcome, Probe, Snapshot, Timestamp, TunnelId, TunnelView,
 };
 
 pub use probe::Prober;
@@ -38,13 +39,15 @@ struct State {
     snapshot: Snapshot,
     /// Where each key's leases linger, to take them off those hosts again.
     lingering: HashMap<LeaseKey, Vec<HostId>>,
+    /// What was ordered, also for hosts that are not configured.
+    orders: BTreeMap<HostId, Arc<Orders>>,
 }
 
 impl Fleet {
-    /// A fleet of the configured hosts, each in its initial mode, none probed.
+    /// A fleet of the configured hosts, each in its configured mode, none probed.
     pub fn new(directory: Arc<Directory>) -> Arc<Self> {
         let hosts = directory.hosts();
-        let hosts = hosts.map(|host| (host.id.clone(), apply::fresh(host)));
+        let hosts = hosts.map(|host| (host.id.clone(), apply::fresh(host, None)));
         let snapshot = Snapshot {
             generation: 1,
             configuration: 1,
@@ -58,6 +61,7 @@ impl Fleet {
             state: Mutex::new(State {
                 snapshot,
                 lingering: HashMap::new(),
+                orders: BTreeMap::new(),
             }),
             generation: watch::Sender::new(1),
         })

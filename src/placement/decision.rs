@@ -2,6 +2,7 @@
 //! the farm had to say.
 
 use std::fmt;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -10,6 +11,7 @@ use super::directory::ResourceKind;
 use super::identity::UserKey;
 use super::ids::{FarmId, HostId, ResourceId};
 use super::lease_key::LeaseKey;
+use super::mode::Order;
 use super::score::Score;
 use super::selector::SelectorError;
 use super::snapshot::{Occupancy, Probe, Reach, SessionState};
@@ -139,6 +141,10 @@ pub struct Candidate {
     pub occupancy: Occupancy,
     /// Why it may not take a new session; `None`: it may.
     pub exclusion: Option<Exclusion>,
+    /// The order that has it in drain or maintenance; `None` where the
+    /// configuration does, or nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order: Option<Arc<Order>>,
 }
 
 /// The rule that kept a host out of a new session.

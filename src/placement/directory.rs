@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::ids::{FarmId, HostId, ResourceId};
+use super::mode::Mode;
 use super::rules::{Caps, Rules, Weights};
 
 /// An RDP session host as configured.
@@ -43,19 +44,6 @@ impl fmt::Debug for ParameterValues {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.0.keys()).finish()
     }
-}
-
-/// Who may be placed on a host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Mode {
-    /// Everybody.
-    #[default]
-    Online,
-    /// Returning users only; running tunnels untouched.
-    Drain,
-    /// Nobody; running tunnels untouched.
-    Maintenance,
 }
 
 /// A named group of hosts.

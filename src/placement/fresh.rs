@@ -3,8 +3,8 @@
 
 use super::aim::Aim;
 use super::decision::{Candidate, Exclusion, Refusal};
-use super::directory::Mode;
 use super::ids::HostId;
+use super::mode::Mode;
 use super::rules::{Caps, Rules};
 use super::score::{Means, Score, tie_hash};
 use super::snapshot::{HostView, Occupancy, Reach, Snapshot};
@@ -26,7 +26,9 @@ pub(super) fn candidates(snapshot: &Snapshot, aim: &Aim<'_>, now: Timestamp) -> 
             let caps = snapshot.directory.caps(id)?;
             let reach = view.reach(rules.offline_after, now);
             let occupancy = view.occupancy(caps, now);
-            let kept_out = exclusion(view, reach, aim, rules);
+            let mode = view.mode(now);
+            let kept_out = exclusion(view, mode, reach, aim, rules);
+            let order = view.modes.orders.at(now).filter(|_| mode != Mode::Online);
             Some(Candidate {
                 host: id.clone(),
                 score: Score::of(view, means, &weights, now),
@@ -35,6 +37,7 @@ pub(super) fn candidates(snapshot: &Snapshot, aim: &Aim<'_>, now: Timestamp) -> 
                 report: view.report.as_ref().map(|report| report.received),
                 occupancy,
                 exclusion: kept_out.or_else(|| over(occupancy, caps)),
+                order: order.cloned(),
             })
         })
         .collect()
@@ -55,8 +58,14 @@ fn over(occupancy: Occupancy, caps: Caps) -> Option<Exclusion> {
 }
 
 /// The first rule that keeps the host out of a new session.
-fn exclusion(view: &HostView, reach: Reach, aim: &Aim<'_>, rules: &Rules) -> Option<Exclusion> {
-    match view.mode {
+fn exclusion(
+    view: &HostView,
+    mode: Mode,
+    reach: Reach,
+    aim: &Aim<'_>,
+    rules: &Rules,
+) -> Option<Exclusion> {
+    match mode {
         Mode::Online => {}
         Mode::Drain => return Some(Exclusion::Drain),
         Mode::Maintenance => return Some(Exclusion::Maintenance),

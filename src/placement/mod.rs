@@ -10,8 +10,10 @@ mod directory;
 mod fresh;
 mod identity;
 mod ids;
+mod last_host;
 mod lease;
 mod lease_key;
+mod mode;
 mod resource;
 mod returning;
 mod rules;
@@ -26,14 +28,16 @@ mod tests;
 pub use aim::{Aim, Astray, Request, Trust};
 pub use decision::{Candidate, Decision, Exclusion, Outcome, Placement, Reason, Refusal};
 pub use directory::{
-    Directory, Farm, FarmOverrides, Host, Mode, ParameterValues, RemoteApp, Resource, ResourceKind,
+    Directory, Farm, FarmOverrides, Host, ParameterValues, RemoteApp, Resource, ResourceKind,
 };
 pub use identity::{Claims, People, UserKey, Who, fold};
 pub use ids::{FarmId, HostId, ResourceId, TunnelId, derive_id};
+pub use last_host::{Emptied, emptied};
 pub use lease::{
     CLAIM, HISTORY, Holder, Lease, LeaseRecord, LeaseState, LeaseView, Lingering, Past, RENEWAL,
 };
 pub use lease_key::LeaseKey;
+pub use mode::{Actor, Effect, MOST_TIMED, Mode, Modes, Order, Orders};
 pub use resource::{Carried, Carriers};
 pub use rules::{Caps, Conduct, IdentitySource, Rules, Unmatched, Weights};
 pub use score::{Figure, Score, tie_hash};

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 
 use super::aim::{Aim, Trust};
 use super::decision::Reason;
-use super::directory::Mode;
 use super::ids::{FarmId, HostId};
 use super::lease::LeaseRecord;
 use super::lease_key::LeaseKey;
+use super::mode::Mode;
 use super::rules::Rules;
 use super::snapshot::{HostView, Snapshot};
 use super::time::Timestamp;
@@ -40,7 +40,7 @@ pub(super) fn held(
     let leased = leases.held(now).filter(|(farm, _)| **farm == aim.farm.id);
     let leased = leased.map(|(_, host)| host);
     for host in leased.chain(tunnels(snapshot, aim, key, |farm| *farm == aim.farm.id)) {
-        if may_return(snapshot, aim, host).is_some() {
+        if may_return(snapshot, aim, host, now).is_some() {
             return Held::On(host.clone());
         }
         barred = Some(host.clone());
@@ -53,7 +53,7 @@ pub(super) fn held(
             .held(now)
             .map(|(_, host)| host)
             .chain(tunnels(snapshot, aim, key, |_| true))
-            .find(|host| may_return(snapshot, aim, host).is_some())
+            .find(|host| may_return(snapshot, aim, host, now).is_some())
             .map_or(Held::Nowhere, |host| Held::On(host.clone())),
     }
 }
@@ -121,7 +121,8 @@ fn session(snapshot: &Snapshot, aim: &Aim<'_>, now: Timestamp) -> Option<(HostId
     let rules = snapshot.directory.rules();
     let mut best = None;
     for host in snapshot.directory.members(&aim.farm.id) {
-        let Some(view) = may_return(snapshot, aim, host).filter(|v| is_available(v, rules, now))
+        let Some(view) =
+            may_return(snapshot, aim, host, now).filter(|v| is_available(v, rules, now))
         else {
             continue;
         };
@@ -148,7 +149,7 @@ fn lease(
 ) -> Option<HostId> {
     let rules = snapshot.directory.rules();
     let usable = |host: &HostId| {
-        may_return(snapshot, aim, host).is_some_and(|view| is_available(view, rules, now))
+        may_return(snapshot, aim, host, now).is_some_and(|view| is_available(view, rules, now))
     };
     let own = leases.view(&aim.farm.id, now).into_iter();
     let other = leases.views(now).filter(|view| *view.farm != aim.farm.id);
@@ -160,10 +161,15 @@ fn lease(
 
 /// The host, if somebody who was there before may go back: it is in the farm
 /// and not in maintenance.
-fn may_return<'a>(snapshot: &'a Snapshot, aim: &Aim<'_>, host: &HostId) -> Option<&'a HostView> {
+fn may_return<'a>(
+    snapshot: &'a Snapshot,
+    aim: &Aim<'_>,
+    host: &HostId,
+    now: Timestamp,
+) -> Option<&'a HostView> {
     let view = snapshot.hosts.get(host)?;
     let member = snapshot.directory.is_member(&aim.farm.id, host);
-    (member && view.mode != Mode::Maintenance).then_some(view)
+    (member && view.mode(now) != Mode::Maintenance).then_some(view)
 }
 
 /// A user is moved off a host only after our own probe has failed for

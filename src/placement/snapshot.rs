@@ -10,10 +10,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::aim::Trust;
-use super::directory::{Directory, Mode};
+use super::directory::Directory;
 use super::identity::{People, UserKey};
 use super::ids::{FarmId, HostId, TunnelId};
 use super::lease_key::LeaseKey;
+use super::mode::{Mode, Modes};
 use super::rules::Caps;
 use super::time::Timestamp;
 
@@ -42,8 +43,8 @@ pub struct Snapshot {
 /// What is known of one host.
 #[derive(Debug, Clone, Default)]
 pub struct HostView {
-    /// Who may be placed here.
-    pub mode: Mode,
+    /// Who may be placed here, and when.
+    pub modes: Modes,
     /// What our own probe says.
     pub probe: Probe,
     /// The last report of the host's agent; `None` where no agent ever reported.
@@ -52,8 +53,8 @@ pub struct HostView {
     pub tunnels: Vec<TunnelView>,
     /// Leases that linger here without a tunnel, with their ends.
     pub lingering: BTreeMap<LeaseKey, Timestamp>,
-    /// Since when it takes users again after it did not; `None` where it has
-    /// ever since we started.
+    /// Since when it can be reached again after it could not; `None` where it
+    /// could ever since we started. See [`Self::turned_usable`].
     pub usable_since: Option<Timestamp>,
 }
 
@@ -172,6 +173,17 @@ pub struct Load {
 }
 
 impl HostView {
+    /// Who may be placed here now.
+    pub fn mode(&self, now: Timestamp) -> Mode {
+        self.modes.at(now)
+    }
+
+    /// Since when it takes new users again after it did not: it can be reached
+    /// again, or its mode is `online` again. `None` where it did all along.
+    pub fn turned_usable(&self, now: Timestamp) -> Option<Timestamp> {
+        self.usable_since.max(self.modes.online_since(now))
+    }
+
     /// How long our probe has been failing. A tunnel that stood after it began
     /// to fail proves the host: then the probe's path is blocked, not the host.
     pub fn failing_for(&self, now: Timestamp) -> Option<Duration> {
@@ -297,7 +309,7 @@ impl HostView {
     /// its cap evenly: else its good score would draw everybody at once.
     fn pending_cap(&self, caps: Caps, now: Timestamp) -> u32 {
         let full = caps.max_pending_logons;
-        let Some(since) = self.usable_since else {
+        let Some(since) = self.turned_usable(now) else {
             return full;
         };
         let (span, passed) = (caps.slow_start.as_millis(), now.since(since).as_millis());

@@ -184,11 +184,16 @@ impl Outcome {
     fn log_refusal(&self, stop: &Stop) {
         let tunnel = self.tunnel();
         match stop {
-            Stop::Refused { refusal, decision } => {
+            Stop::Refused {
+                refusal,
+                decision,
+                orders,
+            } => {
                 let (decision_id, reason) = (decision, refusal);
+                let orders = orders.as_deref();
                 match refusal {
                     Refusal::Busy(_) | Refusal::Unreachable(_) | Refusal::HeldElsewhere(_) => {
-                        warn!(%tunnel, %decision_id, %reason, "Refused");
+                        warn!(%tunnel, %decision_id, %reason, orders, "Refused");
                     }
                     _ => info!(%tunnel, %decision_id, %reason, "Refused"),
                 }

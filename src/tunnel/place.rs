@@ -68,6 +68,7 @@ impl Gateway {
                 Err(Stop::Refused {
                     refusal: unreadable.refusal.clone(),
                     decision: answer.id,
+                    orders: None,
                 })
             }
         }
@@ -170,6 +171,7 @@ impl Gateway {
                     decisions.keep(record);
                     return Err(Stop::Refused {
                         refusal: refusal.clone(),
+                        orders: self.broker.orders_behind(&decision),
                         decision: id,
                     });
                 }

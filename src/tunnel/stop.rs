@@ -65,6 +65,8 @@ pub(super) enum Stop {
         refusal: Refusal,
         /// The decision's name.
         decision: DecisionId,
+        /// The orders that keep hosts out, for the log alone.
+        orders: Option<String>,
     },
     /// guacd does not announce what the placement must set.
     #[error("this guacd has no parameter {name} (decision {decision})")]

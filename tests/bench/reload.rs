@@ -14,6 +14,7 @@ use std::sync::Arc;
 use criterion::{BatchSize, Criterion};
 use sessionguard::config::{Config, change};
 use sessionguard::fleet::Fleet;
+use sessionguard::placement::Timestamp;
 
 const HOSTS: u32 = 1_000;
 const RESOURCES: u32 = 5_000;
@@ -34,7 +35,7 @@ fn reload(criterion: &mut Criterion) {
     group.bench_function("apply", |bencher| {
         bencher.iter_batched(
             || Fleet::new(Arc::clone(&before.directory)),
-            |fleet| fleet.apply(Arc::clone(&after.directory)),
+            |fleet| fleet.apply(Arc::clone(&after.directory), Timestamp::default()),
             BatchSize::LargeInput,
         );
     });
@@ -44,7 +45,7 @@ fn reload(criterion: &mut Criterion) {
             |fleet| {
                 let after: Config = farm::loaded(black_box(&other));
                 black_box(change(&before, &after));
-                fleet.apply(after.directory)
+                fleet.apply(after.directory, Timestamp::default())
             },
             BatchSize::LargeInput,
         );

@@ -178,6 +178,42 @@ fn what_is_asked_wrongly_gets_the_right_status_and_a_reason() {
             400,
             "say what is asked for",
         ),
+        ("PATCH", "/api/v1/hosts/rds1", "{}", 400, "field `mode`"),
+        (
+            "PATCH",
+            "/api/v1/hosts/rds1",
+            r#"{"mode":"asleep"}"#,
+            400,
+            "variant `asleep`",
+        ),
+        (
+            "PATCH",
+            "/api/v1/hosts/rds1",
+            r#"{"mode":"drain","until":"22:00"}"#,
+            400,
+            "until is no moment as RFC 3339",
+        ),
+        (
+            "PATCH",
+            "/api/v1/hosts/rds1",
+            r#"{"mode":"drain"}"#,
+            409,
+            "no usable host",
+        ),
+        (
+            "PATCH",
+            "/api/v1/hosts/%ff",
+            r#"{"mode":"drain"}"#,
+            400,
+            "escape",
+        ),
+        (
+            "PATCH",
+            "/api/v1/farms/none",
+            r#"{"mode":"drain"}"#,
+            404,
+            "farm none is not configured",
+        ),
         ("POST", explain, &large, 413, "larger than 65536 bytes"),
     ] {
         let (got, told) = answered(&path, &request(method, to, body));

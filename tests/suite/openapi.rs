@@ -27,6 +27,8 @@ const ENDPOINTS: &[&str] = &[
     "GET /api/v1/status",
     "GET /api/v1/tunnels",
     "GET /api/v1/tunnels/{id}",
+    "PATCH /api/v1/farms/{id}",
+    "PATCH /api/v1/hosts/{id}",
     "POST /api/v1/explain",
     "POST /api/v1/reload",
 ];

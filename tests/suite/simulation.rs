@@ -16,7 +16,7 @@
 //!
 //! `scene` and `script` say what is configured and what may happen, `day` and
 //! `happen` let it happen, `world` is what is true, `broker` and `keeper` how
-//! the process keeps its picture; `model`, `figures` and `expect` are what the
+//! the process keeps its picture; `model`, `timetable`, `figures` and `expect` are what the
 //! rules make of it, `verdict` and `sweep` whether that came out. `sabotage`
 //! shows that broken rules are noticed.
 //!
@@ -44,6 +44,7 @@ mod scene;
 mod script;
 mod sweep;
 mod tally;
+mod timetable;
 mod verdict;
 mod world;
 

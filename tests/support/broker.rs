@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use super::{DEADLINE, eventually};
 
-const BINARY: &str = env!("CARGO_BIN_EXE_sessionguard");
+pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_sessionguard");
 
 /// A folder with a configuration and a store.
 pub(crate) struct Site {

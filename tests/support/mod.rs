@@ -11,12 +11,12 @@ mod wire;
 use std::thread;
 use std::time::{Duration, Instant};
 
-pub(crate) use broker::{Broker, Site};
+pub(crate) use broker::{BINARY, Broker, Site};
 pub(crate) use guacd::{GuacdPeer, ScriptedGuacd};
 pub(crate) use host::{BlackHole, ClosedPort, ScriptedHost};
 pub(crate) use names::{Names, instruction, trace};
 pub(crate) use stage::{BYSTANDER, Stage};
-pub(crate) use visitor::{Visit, Visitor};
+pub(crate) use visitor::{Refusal, Visit, Visitor};
 use wire::Wire;
 
 /// For anything that is expected to happen; a machine under load may need it.

@@ -10,6 +10,12 @@ async fn answered(house: &House, user: &str, within: Duration) -> Result<Answer,
 
 const LONG: Duration = Duration::from_secs(10);
 
+impl House {
+    fn apply(&self, directory: Arc<Directory>) {
+        self.fleet.apply(directory, self.broker.clock.now());
+    }
+}
+
 #[tokio::test]
 async fn an_answer_holds_until_what_it_was_made_on_changes() {
     let house = House::new(&["a"]).await;
@@ -24,18 +30,18 @@ async fn an_answer_holds_until_what_it_was_made_on_changes() {
     };
     assert!(holds());
     // Another host more is nothing to her.
-    house.fleet.apply(directory(&["a", "b"]));
+    house.apply(directory(&["a", "b"]));
     assert!(holds());
     let strict = Rules {
         min_health_score: 99,
         ..Rules::default()
     };
-    house.fleet.apply(ruled(&["a", "b"], strict));
+    house.apply(ruled(&["a", "b"], strict));
     assert!(!holds());
-    house.fleet.apply(directory(&["b"]));
+    house.apply(directory(&["b"]));
     assert!(!holds());
     // Put back as it was: what was decided is right again.
-    house.fleet.apply(directory(&["a"]));
+    house.apply(directory(&["a"]));
     assert!(holds());
 }
 
@@ -49,7 +55,7 @@ async fn an_answer_to_a_host_that_moved_does_not_hold() {
     let resources = answer.directory.resources().cloned();
     let rules = answer.directory.rules().clone();
     let now = Arc::new(Directory::new(rules, [moved], farms, resources));
-    house.fleet.apply(now);
+    house.apply(now);
     let held = house
         .broker
         .still_holds(&answer.decision, &answer.directory);
@@ -59,7 +65,7 @@ async fn an_answer_to_a_host_that_moved_does_not_hold() {
 #[tokio::test]
 async fn who_comes_before_a_new_host_was_probed_waits_for_it() {
     let house = House::new(&["a"]).await;
-    house.fleet.apply(directory(&["b"]));
+    house.apply(directory(&["b"]));
     let placing = answered(&house, "ann", LONG);
     let probing = async {
         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -76,7 +82,7 @@ async fn who_comes_before_a_new_host_was_probed_waits_for_it() {
 #[tokio::test]
 async fn where_the_new_host_does_not_answer_that_is_said_and_not_waited_out() {
     let house = House::new(&["a"]).await;
-    house.fleet.apply(directory(&["b"]));
+    house.apply(directory(&["b"]));
     let now = house.broker.clock.now();
     house.fleet.note_probe(&"b".into(), false, now);
     let answer = answered(&house, "ann", LONG).await.unwrap();
@@ -89,7 +95,7 @@ async fn a_host_taken_out_bars_its_user_until_the_tunnel_ends() {
     let (on, hold) = house.place("ann", "t1").await;
     assert_eq!(on, HostId::from("a"));
     hold.stood();
-    house.fleet.apply(directory(&["b"]));
+    house.apply(directory(&["b"]));
     house
         .fleet
         .note_probe(&"b".into(), true, house.broker.clock.now());

@@ -88,7 +88,7 @@ fn view(fleet: &Fleet, id: &str) -> Option<HostView> {
 fn a_reload_is_one_generation_of_both_kinds() {
     let fleet = fleet(&["a"]);
     let before = fleet.snapshot();
-    assert_eq!(fleet.apply(of(&["a", "b"])), before.configuration + 1);
+    assert_eq!(fleet.apply(of(&["a", "b"]), NOW), before.configuration + 1);
     let after = fleet.snapshot();
     assert_eq!(after.generation, before.generation + 1);
     assert_eq!(after.configuration, before.configuration + 1);
@@ -103,7 +103,7 @@ fn a_host_that_stays_keeps_all_that_is_known_of_it() {
     let seat = sit(&fleet, "t1", "a");
     seat.stood(NOW);
     let before = view(&fleet, "a").unwrap();
-    fleet.apply(of(&["a", "c"]));
+    fleet.apply(of(&["a", "c"]), NOW);
     let after = view(&fleet, "a").unwrap();
     assert_eq!(after.tunnels, before.tunnels);
     assert_eq!(
@@ -117,12 +117,10 @@ fn a_host_that_stays_keeps_all_that_is_known_of_it() {
 #[test]
 fn a_new_host_starts_unknown_in_its_configured_mode() {
     let fleet = fleet(&["a"]);
-    fleet.apply(directory([
-        host("a", 3389, Mode::Online),
-        host("b", 3389, Mode::Drain),
-    ]));
+    let hosts = [host("a", 3389, Mode::Online), host("b", 3389, Mode::Drain)];
+    fleet.apply(directory(hosts), NOW);
     let new = view(&fleet, "b").unwrap();
-    assert_eq!((new.mode, new.probe), (Mode::Drain, Probe::Unknown));
+    assert_eq!((new.mode(NOW), new.probe), (Mode::Drain, Probe::Unknown));
 }
 
 #[test]
@@ -130,7 +128,7 @@ fn a_host_that_moved_is_probed_anew_and_an_answer_from_the_old_place_is_void() {
     let fleet = fleet(&["a"]);
     let old = host("a", 3389, Mode::Online);
     let seat = sit(&fleet, "t1", "a");
-    fleet.apply(directory([host("a", 3390, Mode::Online)]));
+    fleet.apply(directory([host("a", 3390, Mode::Online)]), NOW);
     assert_eq!(view(&fleet, "a").unwrap().probe, Probe::Unknown);
     assert_eq!(fleet.note_answer(&old, true, NOW), None);
     assert_eq!(view(&fleet, "a").unwrap().probe, Probe::Unknown);
@@ -144,23 +142,24 @@ fn a_host_that_moved_is_probed_anew_and_an_answer_from_the_old_place_is_void() {
 }
 
 #[test]
-fn a_mode_follows_the_files_only_where_they_changed_it() {
+fn a_mode_follows_the_files_until_one_is_ordered() {
     let fleet = fleet(&["a"]);
-    // Set at run time, by whoever.
-    fleet.change(|state| state.host(&"a".into(), |view| view.mode = Mode::Drain));
-    fleet.apply(of(&["a", "b"]));
-    assert_eq!(view(&fleet, "a").unwrap().mode, Mode::Drain);
-    fleet.apply(directory([host("a", 3389, Mode::Maintenance)]));
-    assert_eq!(view(&fleet, "a").unwrap().mode, Mode::Maintenance);
-    fleet.apply(of(&["a"]));
-    assert_eq!(view(&fleet, "a").unwrap().mode, Mode::Online);
+    fleet.apply(directory([host("a", 3389, Mode::Maintenance)]), NOW);
+    assert_eq!(view(&fleet, "a").unwrap().mode(NOW), Mode::Maintenance);
+    assert_eq!(view(&fleet, "a").unwrap().turned_usable(NOW), None);
+    let later = NOW + Duration::from_secs(5);
+    fleet.apply(of(&["a"]), later);
+    assert_eq!(view(&fleet, "a").unwrap().mode(NOW), Mode::Online);
+    // It is filled slowly, as every host that returns.
+    let usable = view(&fleet, "a").unwrap().turned_usable(later);
+    assert_eq!(usable, Some(later));
 }
 
 #[test]
 fn a_host_taken_out_is_counted_until_its_last_tunnel_ends() {
     let fleet = fleet(&["a", "b"]);
     let (first, second) = (sit(&fleet, "t1", "a"), sit(&fleet, "t2", "a"));
-    fleet.apply(of(&["b"]));
+    fleet.apply(of(&["b"]), NOW);
     let snapshot = fleet.snapshot();
     assert!(!snapshot.directory.is_member(&"office".into(), &"a".into()));
     assert_eq!(view(&fleet, "a").unwrap().tunnels.len(), 2);
@@ -175,8 +174,8 @@ fn a_host_taken_out_is_counted_until_its_last_tunnel_ends() {
 fn a_host_put_back_is_counted_as_before_and_probed_anew() {
     let fleet = fleet(&["a", "b"]);
     let seat = sit(&fleet, "t1", "a");
-    fleet.apply(of(&["b"]));
-    fleet.apply(of(&["a", "b"]));
+    fleet.apply(of(&["b"]), NOW);
+    fleet.apply(of(&["a", "b"]), NOW);
     let back = view(&fleet, "a").unwrap();
     assert_eq!((back.tunnels.len(), back.probe), (1, Probe::Unknown));
     drop(seat);
@@ -186,7 +185,7 @@ fn a_host_put_back_is_counted_as_before_and_probed_anew() {
 #[test]
 fn a_seat_on_a_host_that_nobody_knows_any_more_is_given_back_in_peace() {
     let fleet = fleet(&["a", "b"]);
-    fleet.apply(of(&["b"]));
+    fleet.apply(of(&["b"]), NOW);
     // Decided on the picture before, seated on the one after.
     let seat = sit(&fleet, "t1", "a");
     seat.stood(NOW);
@@ -205,7 +204,7 @@ fn lingering_leases_keep_a_host_until_they_run_out() {
     record.stood(&tunnel, &user, lease, NOW);
     record.end(&tunnel, lease, NOW);
     fleet.note_leases(&key, &record, NOW);
-    fleet.apply(of(&["b"]));
+    fleet.apply(of(&["b"]), NOW);
     assert_eq!(view(&fleet, "a").unwrap().lingering.len(), 1);
     fleet.expire_leases(NOW + lease);
     assert!(view(&fleet, "a").is_none());
@@ -221,7 +220,7 @@ async fn nobody_waits_for_a_host_that_was_taken_out() {
     });
     tokio::task::yield_now().await;
     assert!(!waiting.is_finished());
-    fleet.apply(of(&["a"]));
+    fleet.apply(of(&["a"]), NOW);
     waiting.await.unwrap();
 }
 
@@ -229,7 +228,7 @@ async fn nobody_waits_for_a_host_that_was_taken_out() {
 async fn once_all_were_probed_a_new_host_keeps_nobody_waiting() {
     let fleet = fleet(&["a"]);
     fleet.probed().await;
-    fleet.apply(of(&["a", "b"]));
+    fleet.apply(of(&["a", "b"]), NOW);
     fleet.probed().await;
 }
 
@@ -276,7 +275,7 @@ proptest! {
         for (nth, event) in events.into_iter().enumerate() {
             match event {
                 Event::Reload(hosts) => {
-                    fleet.apply(named(&hosts));
+                    fleet.apply(named(&hosts), NOW);
                 }
                 Event::Sit(host) => {
                     let known = view(&fleet, &name(host)).is_some();

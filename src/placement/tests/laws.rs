@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::build::read;
+use super::build::{NOW, read};
 use super::cases::case;
 use crate::placement::*;
 
@@ -19,7 +19,7 @@ proptest! {
             let directory = &case.snapshot.directory;
             let farm = decision.farm.as_ref().unwrap();
             prop_assert!(directory.is_member(farm, &placement.host));
-            prop_assert_ne!(case.view(&placement.host).mode, Mode::Maintenance);
+            prop_assert_ne!(case.view(&placement.host).mode(NOW), Mode::Maintenance);
             let configured = directory.host(&placement.host).unwrap();
             prop_assert_eq!(&placement.address, &configured.address);
             prop_assert_eq!(placement.port, configured.port);
@@ -48,7 +48,7 @@ proptest! {
     #[test]
     fn a_draining_host_gets_returning_users_only(case in case()) {
         let Outcome::Placed(placement) = case.decide().outcome else { return Ok(()) };
-        if case.view(&placement.host).mode == Mode::Drain {
+        if case.view(&placement.host).mode(NOW) == Mode::Drain {
             prop_assert_ne!(placement.reason, Reason::Score);
         }
     }

@@ -21,6 +21,7 @@ mod laws;
 mod leases;
 mod load;
 mod membership;
+mod modes;
 mod put_back;
 mod reconnect;
 mod record;

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sessionguard::placement::{
-    Aim, Decision, Directory, HostId, HostView, LeaseKey, LeaseRecord, LeaseState, Mode, Placement,
-    Probe, RENEWAL, Report, Request, Snapshot, Timestamp, Trust, TunnelId, TunnelView,
+    Aim, Decision, Directory, HostId, HostView, LeaseKey, LeaseRecord, LeaseState, Mode, Modes,
+    Order, Orders, Placement, Probe, RENEWAL, Report, Request, Snapshot, Timestamp, Trust,
+    TunnelId, TunnelView,
 };
 
 use super::keeper::Kept;
@@ -17,6 +18,8 @@ pub(super) struct Broker {
     pub(super) snapshot: Snapshot,
     pub(super) store: BTreeMap<LeaseKey, LeaseRecord>,
     lingering: BTreeMap<LeaseKey, Vec<HostId>>,
+    /// Stored, also for hosts that are not configured.
+    orders: BTreeMap<HostId, Arc<Orders>>,
     pub(super) kept: BTreeMap<TunnelId, Kept>,
     /// Records written since somebody looked.
     touched: Vec<LeaseKey>,
@@ -26,7 +29,7 @@ impl Broker {
     pub(super) fn new(directory: Arc<Directory>) -> Self {
         let view = |mode| {
             Arc::new(HostView {
-                mode,
+                modes: Modes::from(mode),
                 ..HostView::default()
             })
         };
@@ -43,6 +46,7 @@ impl Broker {
             snapshot,
             store: BTreeMap::new(),
             lingering: BTreeMap::new(),
+            orders: BTreeMap::new(),
             kept: BTreeMap::new(),
             touched: Vec::new(),
         }
@@ -220,13 +224,11 @@ impl Broker {
         self.host(host, |view| view.usable_since = Some(now));
     }
 
-    pub(super) fn set_mode(&mut self, host: &HostId, mode: Mode, now: Timestamp) {
-        self.host(host, |view| {
-            if mode == Mode::Online && view.mode != Mode::Online {
-                view.usable_since = Some(now);
-            }
-            view.mode = mode;
-        });
+    pub(super) fn order(&mut self, host: &HostId, order: Order) {
+        let known = self.orders.entry(host.clone()).or_default();
+        *known = Arc::new(known.give(Mode::Online, order).0);
+        let orders = Arc::clone(known);
+        self.host(host, |view| view.modes.orders = orders);
     }
 
     /// Another configuration; a host that comes back into it is asked anew.
@@ -235,7 +237,9 @@ impl Broker {
         let is_new = |id: &HostId| before.host(id).is_none();
         for host in directory.hosts().filter(|host| is_new(&host.id)) {
             let view = self.snapshot.hosts.entry(host.id.clone()).or_default();
-            Arc::make_mut(view).probe = Probe::Unknown;
+            let view = Arc::make_mut(view);
+            view.probe = Probe::Unknown;
+            view.modes.orders = self.orders.get(&host.id).cloned().unwrap_or_default();
         }
         if directory.hosts().any(|host| is_new(&host.id)) {
             self.note_leases(now);
@@ -255,13 +259,16 @@ impl Broker {
         let before = std::mem::take(&mut self.snapshot.hosts);
         *self = Self {
             store: std::mem::take(&mut self.store),
+            orders: std::mem::take(&mut self.orders),
             ..Self::new(Arc::clone(&self.snapshot.directory))
         };
         for (host, old) in before {
             self.host(&host, |view| {
-                view.mode = old.mode;
                 view.report = old.report.clone().filter(|_| remembers);
             });
+        }
+        for (host, orders) in self.orders.clone() {
+            self.host(&host, |view| view.modes.orders = orders);
         }
         for record in self.store.values_mut() {
             record.orphan(now);

@@ -134,7 +134,7 @@ impl<'a> Ground<'a> {
         let key = drawn.key.as_ref()?;
         let usable = |host: &&HostId| {
             let member = drawn.figures.get(*host);
-            member.is_some_and(|figures| figures.view.mode != Mode::Maintenance)
+            member.is_some_and(|figures| figures.mode != Mode::Maintenance)
         };
         let draws = |seat: &&Seat| drawn.in_doubt || seat.draws_believed(self.now);
         let kept = || self.model.keeping(key, self.now).filter(draws);
@@ -155,7 +155,7 @@ impl<'a> Ground<'a> {
 
     /// Whether somebody who belongs on a host is sent there.
     fn takes_back(&self, figures: &Figures<'_>) -> bool {
-        figures.view.mode != Mode::Maintenance && figures.takes_back(self.scene)
+        figures.mode != Mode::Maintenance && figures.takes_back(self.scene)
     }
 
     fn session(&self, drawn: &Drawn<'_>, farm: &Farm) -> Option<(HostId, Way)> {
@@ -225,7 +225,7 @@ impl<'a> Ground<'a> {
             return Expect::Refused("logons pending");
         }
         let listens = |f: &Figures<'_>| f.view.report.as_ref().is_none_or(|r| r.rdp_listener_ok);
-        let in_service = |f: &Figures<'_>| f.view.mode == Mode::Online;
+        let in_service = |f: &Figures<'_>| f.mode == Mode::Online;
         // A host out of service is asked no further: its listener does not count.
         let reached = all.values().any(|f| {
             f.signal(self.scene) == Signal::Good
@@ -251,7 +251,7 @@ impl<'a> Ground<'a> {
             app.is_some_and(|alias| r.missing_remote_apps.iter().any(|known| same(alias, known)))
         };
         let report = figures.view.report.as_ref();
-        figures.view.mode == Mode::Online
+        figures.mode == Mode::Online
             && figures.signal(self.scene) == Signal::Good
             && !self.ill(figures, farm)
             && report.is_none_or(|r| r.rdp_listener_ok && !lacks(r))

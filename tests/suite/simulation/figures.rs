@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use sessionguard::placement::{
-    HostId, HostView, Probe, Session, SessionState, Timestamp, UserKey, Weights,
+    HostId, HostView, Mode, Probe, Session, SessionState, Timestamp, UserKey, Weights,
 };
 
 use super::ask::Who;
@@ -20,6 +20,8 @@ pub(super) struct Figures<'a> {
     seats: Vec<&'a Seat>,
     model: &'a Model,
     host: &'a HostId,
+    pub(super) mode: Mode,
+    turned_online: Option<Timestamp>,
     now: Timestamp,
 }
 
@@ -52,7 +54,10 @@ impl<'a> Figures<'a> {
         view: &'a HostView,
         now: Timestamp,
     ) -> Self {
+        let (mode, turned_online) = model.mode(host, now);
         Self {
+            mode,
+            turned_online,
             view,
             seats: model.open_on(host),
             model,
@@ -129,7 +134,8 @@ impl<'a> Figures<'a> {
 
     /// How many logons may be under way now.
     pub(super) fn pending_cap(&self, most: u32, slow_start: Duration) -> u32 {
-        let passed = self.view.usable_since.map(|since| self.now.since(since));
+        let since = self.view.usable_since.max(self.turned_online);
+        let passed = since.map(|since| self.now.since(since));
         match passed {
             Some(passed) if passed < slow_start => {
                 let grown = u128::from(most.saturating_sub(1)) * passed.as_millis();

@@ -13,6 +13,7 @@ use super::expect::Ground;
 use super::model::Seat;
 use super::scene::{PEOPLE, Scene};
 use super::script::{Event, Fate, first_fate};
+use super::timetable;
 use super::verdict::{Rule, Violation, broken, judge, word};
 
 impl Day {
@@ -155,7 +156,9 @@ impl Day {
                     6..=7 => Mode::Drain,
                     _ => Mode::Maintenance,
                 };
-                self.broker.set_mode(&host, mode, now);
+                let order = timetable::order(mode, now, &mut self.dice);
+                self.model.ordered(&host, &order);
+                self.broker.order(&host, order);
             }
             Event::MoveHost => self.configure(Scene::move_host),
             Event::SwapHost => self.configure(Scene::swap_host),

@@ -10,11 +10,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sessionguard::placement::{FarmId, HostId, ResourceId, Timestamp, TunnelId};
+use sessionguard::placement::{FarmId, HostId, Mode, Order, ResourceId, Timestamp, TunnelId};
 
 use super::ask::Who;
 use super::keeper::Written;
 use super::scene::Scene;
+use super::timetable::Timetable;
 
 /// How long a claim lives unless it is renewed.
 pub(super) const CLAIM: Duration = Duration::from_secs(45);
@@ -34,6 +35,7 @@ pub(super) struct Model {
     pub(super) homes: BTreeMap<Key, BTreeMap<FarmId, Home>>,
     /// User parts and the domains they were believed with.
     pub(super) known: BTreeMap<String, BTreeSet<String>>,
+    modes: BTreeMap<HostId, Timetable>,
 }
 
 /// Where a user belongs without a tunnel.
@@ -127,6 +129,19 @@ impl Model {
     ) -> impl Iterator<Item = &'a Seat> + 'a {
         let seats = self.seats.values();
         seats.filter(move |seat| seat.key.as_ref() == Some(key) && seat.keeps(now))
+    }
+
+    /// Hosts are configured online, and no reload or restart loses an order.
+    pub(super) fn ordered(&mut self, host: &HostId, order: &Order) {
+        self.modes.entry(host.clone()).or_default().ordered(order);
+    }
+
+    /// A host's mode now, and since when it is online again.
+    pub(super) fn mode(&self, host: &HostId, now: Timestamp) -> (Mode, Option<Timestamp>) {
+        let known = self.modes.get(host).map(|known| known.at(now));
+        known.map_or((Mode::Online, None), |known| {
+            (known.mode, known.turned_online)
+        })
     }
 
     /// Open tunnels on a host.

@@ -73,14 +73,14 @@ fn forgets_mode(
     mode: Mode,
 ) -> Decision {
     let blind = seen(s, |view| {
-        if view.mode == mode {
-            view.mode = Mode::Online;
+        if view.mode(now) == mode {
+            view.modes = Mode::Online.into();
         }
     });
     forgetful(
         decide(s, r, l, now),
         decide(&blind, r, l, now),
-        |placement| s.hosts[&placement.host].mode == mode,
+        |placement| s.hosts[&placement.host].mode(now) == mode,
     )
 }
 

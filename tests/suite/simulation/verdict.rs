@@ -137,7 +137,7 @@ fn safe(ground: &Ground<'_>, drawn: &Drawn<'_>, placement: &Placement) -> Result
     let Some(figures) = drawn.figures.get(host) else {
         return broken(Rule::Boundary, format!("{host} is not in {}", farm.id));
     };
-    if figures.view.mode == Mode::Maintenance {
+    if figures.mode == Mode::Maintenance {
         return broken(Rule::Maintenance, format!("{host} is in maintenance"));
     }
     let configured = ground.scene.host(host);
@@ -157,7 +157,7 @@ fn safe(ground: &Ground<'_>, drawn: &Drawn<'_>, placement: &Placement) -> Result
     }
     let (users, bounds) = (figures.users(), ground.bounds(host));
     let newcomer = !belongs(ground, drawn, host);
-    if newcomer && figures.view.mode == Mode::Drain {
+    if newcomer && figures.mode == Mode::Drain {
         return broken(Rule::Drain, format!("somebody new on {host}"));
     }
     let full = bounds

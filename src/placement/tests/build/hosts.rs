@@ -59,7 +59,7 @@ impl HostWords {
     }
 
     pub(in super::super) fn mode(self, mode: Mode) -> Self {
-        self.view(|view| view.mode = mode)
+        self.view(|view| view.modes = mode.into())
     }
 
     pub(in super::super) fn answering(self) -> Self {

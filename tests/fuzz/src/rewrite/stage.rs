@@ -13,7 +13,7 @@ use sessionguard::clock::Clock;
 use sessionguard::config::{Config, Guacd, HostPort, InForce, Listen};
 use sessionguard::fleet::{Fleet, Prober};
 use sessionguard::placement::{
-    Directory, Farm, FarmOverrides, Host, Mode, ParameterValues, Resource, Rules,
+    Directory, Farm, FarmOverrides, Host, Mode, ParameterValues, Resource, Rules, Timestamp,
 };
 use sessionguard::shutdown::Shutdown;
 use sessionguard::store::Embedded;
@@ -118,7 +118,9 @@ impl Stage {
     }
 
     pub(super) fn play(&self, case: &Case) -> Heard {
-        self.fleet.apply(Arc::new(directory(self.host, case)));
+        let directory = directory(self.host, case);
+        // No mode changes, so that no host turns usable by it.
+        self.fleet.apply(Arc::new(directory), Timestamp::default());
         self.runtime.block_on(async {
             let guacd = attend(&self.guacd, case);
             let visit = visit(self.gateway, case);

@@ -1,0 +1,194 @@
+//! Waits until hosts in drain or maintenance are empty, and says how it goes.
+
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use serde::Deserialize;
+use tokio::runtime::Runtime;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use super::ask::Where;
+use super::{FAILED, REFUSED, complain};
+use crate::placement::Mode;
+
+/// Between two looks.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// What is waited for.
+#[derive(Debug)]
+pub(super) struct Awaited<'a> {
+    pub(super) broker: &'a Where,
+    pub(super) hosts: Vec<String>,
+    /// Drain waits for everybody to leave, maintenance for placements that were
+    /// made before.
+    pub(super) mode: Mode,
+    /// `None`: as long as it takes.
+    pub(super) timeout: Option<Duration>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Status {
+    hosts: Vec<Host>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct Host {
+    id: String,
+    mode: String,
+    tunnels: u64,
+    pending: u64,
+    /// `None` where no agent reports them.
+    sessions: Option<u64>,
+}
+
+pub(super) fn run(awaited: &Awaited<'_>) -> ExitCode {
+    let started = Instant::now();
+    let mut clock = match Pause::new() {
+        Ok(clock) => clock,
+        Err(error) => {
+            complain(format_args!("cannot wait: {error}"));
+            return ExitCode::from(FAILED);
+        }
+    };
+    let mut progress = Progress::default();
+    loop {
+        let answer = match awaited.broker.get("/api/v1/status") {
+            Ok(answer) => answer,
+            Err(code) => return code,
+        };
+        let hosts = match serde_json::from_value::<Status>(answer) {
+            Ok(status) => status.hosts,
+            Err(error) => {
+                complain(format_args!("the broker is of another release: {error}"));
+                return ExitCode::from(FAILED);
+            }
+        };
+        let hosts: Vec<_> = hosts
+            .into_iter()
+            .filter(|host| awaited.hosts.contains(&host.id))
+            .collect();
+        let ordered = awaited.mode.to_string();
+        if let Some(other) = hosts.iter().find(|host| host.mode != ordered) {
+            progress.end();
+            complain(format_args!(
+                "{} is {} by now: not waited for any longer",
+                other.id, other.mode
+            ));
+            return ExitCode::from(FAILED);
+        }
+        progress.say(&awaited.left(&hosts));
+        if hosts.iter().all(|host| awaited.is_empty(host)) {
+            progress.end();
+            return ExitCode::SUCCESS;
+        }
+        let left = awaited
+            .timeout
+            .map(|most| most.saturating_sub(started.elapsed()));
+        let why = if left == Some(Duration::ZERO) {
+            "time is up"
+        } else if clock.interrupted(left.map_or(PAUSE, |left| left.min(PAUSE))) {
+            "interrupted"
+        } else {
+            continue;
+        };
+        progress.end();
+        complain(format_args!(
+            "{why}: {ordered} stays in force, {}",
+            awaited.left(&hosts)
+        ));
+        return ExitCode::from(REFUSED);
+    }
+}
+
+impl Awaited<'_> {
+    fn is_empty(&self, host: &Host) -> bool {
+        match self.mode {
+            Mode::Maintenance => host.pending == 0,
+            Mode::Drain | Mode::Online => host.tunnels == 0 && host.sessions.unwrap_or(0) == 0,
+        }
+    }
+
+    /// What is still on the hosts.
+    fn left(&self, hosts: &[Host]) -> String {
+        let busy: Vec<_> = hosts
+            .iter()
+            .filter(|host| !self.is_empty(host))
+            .map(Host::show)
+            .collect();
+        match (busy.is_empty(), self.mode) {
+            (true, Mode::Maintenance) => "no placement is under way".to_owned(),
+            (true, Mode::Drain | Mode::Online) => "nobody is left".to_owned(),
+            (false, _) => busy.join("; "),
+        }
+    }
+}
+
+impl Host {
+    fn show(&self) -> String {
+        let sessions = self.sessions.map_or_else(
+            || "sessions not known without an agent".to_owned(),
+            |sessions| format!("{sessions} sessions"),
+        );
+        let stood = self.tunnels.saturating_sub(self.pending);
+        format!(
+            "{}: {stood} tunnels, {} placements under way, {sessions}",
+            self.id, self.pending
+        )
+    }
+}
+
+/// One line that changes on a terminal; elsewhere one line a change.
+#[derive(Debug, Default)]
+struct Progress {
+    said: String,
+}
+
+impl Progress {
+    fn say(&mut self, line: &str) {
+        if line == self.said {
+            return;
+        }
+        line.clone_into(&mut self.said);
+        let mut out = std::io::stderr();
+        // Where even standard error is gone there is nobody to tell.
+        let _ = match out.is_terminal() {
+            true => write!(out, "\r\x1b[K{line}").and_then(|()| out.flush()),
+            false => writeln!(out, "{line}"),
+        };
+    }
+
+    fn end(&self) {
+        let mut out = std::io::stderr();
+        if out.is_terminal() && !self.said.is_empty() {
+            // As above.
+            let _ = writeln!(out);
+        }
+    }
+}
+
+/// A pause that Ctrl-C ends.
+struct Pause {
+    runtime: Runtime,
+    interrupt: Signal,
+}
+
+impl Pause {
+    fn new() -> std::io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let interrupt = {
+            let _inside = runtime.enter();
+            signal(SignalKind::interrupt())?
+        };
+        Ok(Self { runtime, interrupt })
+    }
+
+    fn interrupted(&mut self, pause: Duration) -> bool {
+        let interrupt = &mut self.interrupt;
+        self.runtime
+            .block_on(async { tokio::time::timeout(pause, interrupt.recv()).await })
+            .is_ok()
+    }
+}
