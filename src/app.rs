@@ -18,12 +18,13 @@ use crate::audit::{self, Audit};
 use crate::broker::{Broker, Decisions, Keeper, Modes, Recorder};
 use crate::clock::Clock;
 use crate::config::{
-    Apply, AuditTarget, Cause, Config, InForce, Listen, LogLevel, Origin, Reload, Reloader,
+    Apply, AuditTarget, Cause, Config, InForce, LogLevel, Origin, Reload, Reloader,
 };
 use crate::fleet::{Fleet, Prober};
 use crate::shutdown::{Hangups, Shutdown};
 use crate::store::{Embedded, StoreError};
-use crate::tunnel::{self, Gateway};
+use crate::tls::{self, Certificates};
+use crate::tunnel::{self, Door, Gateway};
 
 /// How long tunnels that were told to end may take over it.
 const LAST_WORDS: Duration = Duration::from_secs(10);
@@ -32,7 +33,8 @@ const LAST_WORDS: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub struct App {
     gateway: Arc<Gateway>,
-    listeners: Vec<(TcpListener, Listen)>,
+    doors: Vec<Door>,
+    certificates: Arc<Certificates>,
     prober: Prober,
     keeper: Keeper,
     recorder: Recorder,
@@ -67,6 +69,9 @@ pub enum StartError {
         /// What the system said.
         error: io::Error,
     },
+    /// A certificate or key cannot be used.
+    #[error("TLS: {0}")]
+    Tls(#[from] tls::Fault),
     /// The store cannot be opened or read.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -110,12 +115,19 @@ impl App {
     /// # Errors
     /// What keeps it from starting; nothing runs then.
     pub async fn build(config: &Config, shutdown: Shutdown) -> Result<Self, StartError> {
-        let mut listeners = Vec::with_capacity(config.listen.len());
+        let certificates = Arc::new(Certificates::default());
+        certificates.load(config)?;
+        let mut doors = Vec::with_capacity(config.listen.len());
         for listen in &config.listen {
             let address = listen.address;
             let bound = TcpListener::bind(address).await;
             let listener = bound.map_err(|error| StartError::Listen { address, error })?;
-            listeners.push((listener, listen.clone()));
+            let tls = listen.tls.as_ref().map(|tls| certificates.acceptor(tls));
+            doors.push(Door {
+                listener,
+                settings: listen.clone(),
+                tls: tls.transpose()?,
+            });
         }
         let clock = Clock::start();
         let fleet = Fleet::new(Arc::clone(&config.directory));
@@ -134,7 +146,13 @@ impl App {
         let (broker, keeper) = Broker::open(Arc::clone(&fleet), store, clock).await?;
         let broker = broker.keeping(decisions);
         let in_force = InForce::new(Arc::new(config.clone()));
-        let gateway = Gateway::new(broker.clone(), in_force.current(), &shutdown, clock);
+        let gateway = Gateway::new(
+            broker.clone(),
+            in_force.current(),
+            Arc::clone(&certificates),
+            &shutdown,
+            clock,
+        );
         let prober = Prober {
             fleet: Arc::clone(&fleet),
             config: in_force.current(),
@@ -142,7 +160,8 @@ impl App {
         };
         Ok(Self {
             gateway: Arc::new(gateway),
-            listeners,
+            doors,
+            certificates,
             prober,
             keeper,
             recorder,
@@ -180,6 +199,7 @@ impl App {
         let generation = self.fleet.snapshot().configuration;
         let loaded = self.in_force.current().get();
         let (reloader, reload) = Reloader::new(origin, loaded, generation, apply);
+        let reloader = reloader.minding(self.certificates.clone());
         self.reloading = Some(Reloading {
             reloader,
             reload: reload.clone(),
@@ -190,9 +210,9 @@ impl App {
 
     /// Where it listens, with the ports the system chose.
     pub fn addresses(&self) -> Vec<SocketAddr> {
-        let bound = self.listeners.iter();
+        let bound = self.doors.iter();
         bound
-            .filter_map(|(listener, _)| listener.local_addr().ok())
+            .filter_map(|door| door.listener.local_addr().ok())
             .collect()
     }
 
@@ -213,6 +233,7 @@ impl App {
                 .as_ref()
                 .map(|reloading| reloading.reload.clone()),
             clock: self.clock,
+            certificates: self.certificates,
         };
         let admin = self.admin.and_then(|socket| serve(socket, api));
         let recording = CancellationToken::new();
@@ -222,13 +243,12 @@ impl App {
         }
         let keeper = tokio::spawn(self.keeper.run());
         let (accepting, tunnels) = (TaskTracker::new(), TaskTracker::new());
-        for (listener, settings) in self.listeners {
-            if let Ok(address) = listener.local_addr() {
-                info!(%address, "Listening");
+        for door in self.doors {
+            if let Ok(address) = door.listener.local_addr() {
+                info!(%address, tls = door.tls.is_some(), "Listening");
             }
             let (gateway, stop) = (Arc::clone(&self.gateway), self.shutdown.stop.clone());
-            let bound = (listener, settings);
-            accepting.spawn(tunnel::accept(gateway, bound, tunnels.clone(), stop));
+            accepting.spawn(tunnel::accept(gateway, door, tunnels.clone(), stop));
         }
         accepting.close();
         accepting.wait().await;

@@ -21,6 +21,9 @@ pub mod app;
 // The data path: one Guacamole connection, one file a step.
 pub mod tunnel;
 
+// What is shown on either leg, and how the other side is known.
+pub mod tls;
+
 // From a request to a claimed place on a host.
 pub mod broker;
 

@@ -43,6 +43,7 @@ mod suite {
     mod rewrite;
     mod simulation;
     mod stood;
+    mod tls;
     mod tokens;
     mod wire;
 }

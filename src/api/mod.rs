@@ -57,6 +57,7 @@ use crate::broker::{Broker, Modes};
 use crate::clock::Clock;
 use crate::config::{Current, Reload};
 use crate::fleet::Fleet;
+use crate::tls::Certificates;
 use crate::tunnel::Tunnels;
 
 pub use caller::{Actor, Caller, Role};
@@ -83,6 +84,8 @@ pub struct Api {
     /// The way to ask for a reload; `None` where the configuration came from
     /// no files.
     pub reload: Option<Reload>,
+    /// What is shown and trusted on either leg.
+    pub certificates: Arc<Certificates>,
     /// For ages.
     pub clock: Clock,
 }

@@ -15,6 +15,7 @@ use super::listing::Nothing;
 use crate::clock::rfc3339;
 use crate::config::ReloadState;
 use crate::placement::Conduct;
+use crate::tls::Standing;
 
 /// The broker.
 #[derive(Debug, Serialize, ToSchema)]
@@ -34,6 +35,8 @@ pub(super) struct Status {
     reload: Option<ReloadState>,
     /// Open tunnels, those that are passed through among them.
     tunnels: usize,
+    /// Certificates of either leg.
+    certificates: Vec<Certificate>,
     /// Decisions that were not stored.
     decisions_lost: u64,
     /// Lines missing in the audit trail.
@@ -43,6 +46,34 @@ pub(super) struct Status {
     /// Host names of connections that named no resource, the hundred seen last.
     hostnames_never_matched: Vec<Hostname>,
     hosts: Vec<Host>,
+}
+
+/// A certificate that is in force
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Certificate {
+    /// The key of the configuration that names its file.
+    key: &'static str,
+    file: String,
+    subject: String,
+    /// From when on it holds (RFC 3339).
+    not_before: String,
+    /// Until when (RFC 3339).
+    not_after: String,
+    /// Why the file as it is now is not in force.
+    last_error: Option<String>,
+}
+
+impl From<Standing> for Certificate {
+    fn from(standing: Standing) -> Self {
+        Self {
+            key: standing.key,
+            file: standing.file,
+            subject: standing.subject,
+            not_before: rfc3339(standing.not_before),
+            not_after: rfc3339(standing.not_after),
+            last_error: standing.last_error,
+        }
+    }
 }
 
 /// A host name that led to no resource.
@@ -71,6 +102,7 @@ pub(super) async fn show(
     let resources = snapshot.directory.resources();
     let never = resources.filter(|r| r.enabled && sightings.of_resource(&r.id).is_none());
     let hostnames = sightings.unmatched_hostnames().into_iter();
+    let standings = api.certificates.standings().into_iter();
     Ok(Told(Status {
         version: env!("CARGO_PKG_VERSION"),
         time: rfc3339(now),
@@ -83,6 +115,7 @@ pub(super) async fn show(
         generation: snapshot.generation,
         reload: api.reload.as_ref().map(|reload| reload.state()),
         tunnels: api.tunnels.count(),
+        certificates: standings.map(Certificate::from).collect(),
         decisions_lost: losses.decisions,
         audit_lines_lost: losses.audit_lines,
         resources_never_matched: never.map(|resource| resource.id.to_string()).collect(),

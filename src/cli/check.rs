@@ -18,9 +18,20 @@ pub(super) fn run(arguments: &Arguments) -> ExitCode {
         Ok(loaded) => loaded,
         Err(code) => return code,
     };
+    let certificates = crate::tls::inspect(&loaded.config);
+    for fault in &certificates.faults {
+        complain(format_args!("fault: {fault}"));
+    }
+    for warning in &certificates.warnings {
+        complain(format_args!("warning: {warning}"));
+    }
+    if !certificates.faults.is_empty() {
+        return ExitCode::from(FAILED);
+    }
     for advice in &loaded.advice {
         complain(format_args!("{advice}"));
     }
+    let warnings = loaded.warnings.len() + certificates.warnings.len();
     let directory = &loaded.config.directory;
     let said = say(format_args!(
         "{} files: {} hosts, {} farms, {} resources, {} warnings",
@@ -28,9 +39,9 @@ pub(super) fn run(arguments: &Arguments) -> ExitCode {
         directory.hosts().count(),
         directory.farms().count(),
         directory.resources().count(),
-        loaded.warnings.len(),
+        warnings,
     ));
-    if arguments.strict && !loaded.warnings.is_empty() {
+    if arguments.strict && warnings > 0 {
         complain(format_args!("--strict: warnings count as failures"));
         return ExitCode::from(FAILED);
     }

@@ -22,6 +22,7 @@ struct Status {
     generation: u64,
     reload: Option<Reload>,
     tunnels: u64,
+    certificates: Vec<Certificate>,
     decisions_lost: u64,
     audit_lines_lost: u64,
     resources_never_matched: Vec<String>,
@@ -45,6 +46,15 @@ struct Hostname {
     hostname: String,
     times: u64,
     seconds_ago: u64,
+}
+
+#[derive(Debug, Deserialize)]
+struct Certificate {
+    key: String,
+    file: String,
+    subject: String,
+    not_after: String,
+    last_error: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -75,6 +85,19 @@ struct Occupancy {
 
 pub(super) fn run(asking: &Asking) -> ExitCode {
     asking.show("/api/v1/status", |status: Status, paint| status.show(paint))
+}
+
+impl Certificate {
+    fn show(&self) -> String {
+        let Self {
+            key,
+            file,
+            subject,
+            not_after,
+            ..
+        } = self;
+        format!("{subject} until {not_after} ({key} {file})")
+    }
 }
 
 impl Status {
@@ -119,6 +142,12 @@ impl Status {
             facts.extend(findings.map(|finding| ("refused", finding.clone())));
             if !reload.restart.is_empty() {
                 facts.push(("needs restart", reload.restart.join(" ")));
+            }
+        }
+        for certificate in &self.certificates {
+            facts.push(("certificate", certificate.show()));
+            if let Some(error) = &certificate.last_error {
+                facts.push(("not exchanged", error.clone()));
             }
         }
         if self.decisions_lost > 0 {

@@ -15,12 +15,14 @@ use super::problem::Problem;
 use super::references::{self, Members};
 use super::report::Report;
 use super::settings::{Config, Listen};
+use super::tls;
 
 /// Guacamole gives up when the next instruction does not come within this.
 const PATIENCE: Duration = Duration::from_secs(15);
 
 /// Reports what is wrong with the whole; the result counts only if nothing is.
 pub(super) fn conclude(mut gathered: Gathered, report: &mut Report) -> Config {
+    tls::conclude(&mut gathered, report);
     overlaps::refuse(&gathered, report);
     refuse_overlapping_probes(&gathered.config, report);
     refuse_guacd_that_is_us(&gathered, report);

@@ -8,6 +8,7 @@ use crate::placement::{Farm, FarmId, Host, HostId, Resource, ResourceId, Rules, 
 
 use super::node::{At, Located};
 use super::settings::{Config, Listen};
+use super::tls::{GuacdDraft, ServerDraft};
 
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
@@ -18,6 +19,7 @@ pub(super) struct Gathered {
     /// A default farm is named, if only by an id that was refused.
     pub(super) has_default_farm: bool,
     pub(super) listen: Vec<ListenDraft>,
+    pub(super) guacd_tls: GuacdDraft,
     pub(super) hosts: Vec<HostDraft>,
     pub(super) farms: Vec<FarmDraft>,
     pub(super) resources: Vec<ResourceDraft>,
@@ -35,6 +37,7 @@ pub(super) struct ListenDraft {
     pub(super) listen: Listen,
     pub(super) address_at: Option<At>,
     pub(super) handshake_at: Option<At>,
+    pub(super) tls: ServerDraft,
 }
 
 #[derive(Debug)]

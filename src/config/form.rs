@@ -36,6 +36,8 @@ pub(super) enum Form {
     Ids,
     /// Text that is neither blank nor padded.
     Name,
+    /// The path of a file; relative ones start at the main file's folder.
+    File,
     /// Text that may be empty or padded.
     FreeText,
     /// One of some words, or a path, which holds a `/`.
@@ -51,6 +53,8 @@ pub(super) enum Form {
     HostPort,
     /// An IP address with a port.
     Listener,
+    /// A list of SHA-256 sums of certificates.
+    Fingerprints,
     /// Names of connection parameters.
     ParameterNames,
     /// A table of connection parameters; the values may be secrets.
@@ -71,6 +75,7 @@ impl Form {
             Self::Words(_)
                 | Self::Ids
                 | Self::Hosts
+                | Self::Fingerprints
                 | Self::ParameterNames
                 | Self::Parameters
                 | Self::Texts

@@ -197,9 +197,30 @@ pub(super) const GUACD: &[Key] = &[
     key(
         "connect_timeout",
         Form::Time(ms(100), s(14)),
-        "Time for the whole dial.",
+        "Time for the whole dial, TLS included.",
     )
     .or("\"3s\""),
+    key(
+        "tls",
+        Form::Switch,
+        "Whether it speaks TLS: a guacd started with -C and -K.",
+    )
+    .or("false"),
+    key(
+        "pin_sha256",
+        Form::Fingerprints,
+        "SHA-256 sums of whole certificates, one of which is guacd's; neither names nor signatures on it matter then.",
+    ),
+    key(
+        "ca_file",
+        Form::File,
+        "Authorities that sign guacd's certificate, in PEM form; relative to the main file.",
+    ),
+    key(
+        "tls_server_name",
+        Form::Host,
+        "The name in guacd's certificate; that in the address if left out.",
+    ),
 ];
 
 pub(super) const LISTEN: &[Key] = &[
@@ -226,6 +247,21 @@ pub(super) const LISTEN: &[Key] = &[
         "Time for the complete handshake.",
     )
     .or("\"15s\""),
+    key(
+        "tls_cert_file",
+        Form::File,
+        "The certificate shown to Guacamole and what leads to its authority, in PEM form; relative to the main file. Plain text if left out.",
+    ),
+    key(
+        "tls_key_file",
+        Form::File,
+        "Its private key, in PEM form without a passphrase.",
+    ),
+    key(
+        "tls_client_ca_file",
+        Form::File,
+        "Authorities that sign the certificates clients must show, in PEM form; none is asked for if left out.",
+    ),
 ];
 
 pub(super) const PROBE: &[Key] = &[

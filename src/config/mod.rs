@@ -54,6 +54,7 @@ mod small;
 mod source;
 #[cfg(test)]
 mod tests;
+mod tls;
 mod value_error;
 mod values;
 mod words;
@@ -71,13 +72,14 @@ use shape::Shape;
 pub use change::{Changes, Objects, change};
 pub use current::{Current, InForce};
 pub use finding::{Faults, Finding, Place, Severity};
-pub use reload::{Apply, Attempt, Cause, Origin, Reload, ReloadState, Reloaded, Reloader};
+pub use reload::{Apply, Attempt, Beside, Cause, Origin, Reload, ReloadState, Reloaded, Reloader};
 pub use settings::{
     AdminSocket, ApiSettings, AuditTarget, Config, Guacd, HostPort, Listen, LogFormat, LogLevel,
     LogSettings, Probe, StoreSettings, Timeouts,
 };
 pub use small::{LineColumn, SmallFileError, Time, load_small};
 pub use source::Position;
+pub use tls::{Fingerprint, GuacdTls, ServerTls};
 
 /// A configuration that can be used, and what there is to say about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -144,7 +146,7 @@ pub fn show(
     let read = Read::all(files, environment, &mut report);
     let settings = show::Settings::of(&read);
     check::conclude(read.gathered, &mut report);
-    let shown = settings.print(origins.then_some(&report));
+    let shown = settings.print(&report, origins);
     report.conclude().map(|_| shown)
 }
 

@@ -78,6 +78,16 @@ pub(super) enum Problem {
     #[error("the probe's `timeout` is longer than its `interval`")]
     ProbeOverlap,
 
+    #[error("a listener with `{key}` and without `{lacking}`")]
+    HalfTls {
+        key: &'static str,
+        lacking: &'static str,
+    },
+    #[error("`{key}` in [guacd] is looked at with TLS only, and `tls` is not set")]
+    TlsNotOn { key: &'static str },
+    #[error("`tls` in [guacd] without `pin_sha256` or `ca_file`: any certificate could be guacd's")]
+    NoTrust,
+
     #[error("no setting belongs to this variable")]
     UnknownVariable { name: String },
     #[error("`{key}` in {shape} cannot be set by a variable")]
@@ -209,6 +219,14 @@ impl Problem {
             }
             Self::RemoteAppOnly { .. } => "remove it, or set kind = \"remoteapp\"",
             Self::ProbeOverlap => "make the timeout at most as long as the interval",
+            Self::HalfTls { .. } => {
+                "TLS needs `tls_cert_file` and `tls_key_file`, both in PEM form"
+            }
+            Self::TlsNotOn { .. } => "set tls = true, or tls = false to keep it for later",
+            Self::NoTrust => {
+                "for the usual self-signed certificate set pin_sha256 = [\"...\"], as openssl x509 -noout \
+                 -fingerprint -sha256 -in guacd.crt prints it; for one of an authority set `ca_file`"
+            }
             Self::EqualIds { .. } => "give one of them another id",
             Self::EqualAddresses { .. } | Self::EqualListeners { .. } => "remove one of them",
             Self::EqualConnectionIds { .. } | Self::EqualConnectionNames { .. } => {

@@ -5,6 +5,7 @@
 //! the table's [`Shape`] does not know are refused when it is opened.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::placement::ParameterValues;
@@ -55,6 +56,11 @@ impl<'a> Reader<'a> {
 
     pub(super) fn shape(&self) -> Shape {
         self.shape
+    }
+
+    /// The path of a file that is named in the configuration.
+    pub(super) fn beside_main_file(&self, path: &str) -> PathBuf {
+        self.report.beside_main_file(path)
     }
 
     pub(super) fn has(&self, key: &str) -> bool {

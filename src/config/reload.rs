@@ -15,6 +15,7 @@
 //! What "apply" means is not known here: the wiring of the process says it.
 //! Tunnels are not touched by any of this.
 
+mod beside;
 mod fingerprint;
 mod state;
 mod verdict;
@@ -33,6 +34,7 @@ use super::{Config, load};
 use fingerprint::{Fingerprint, directories};
 use watch::Watch;
 
+pub use beside::Beside;
 pub use state::{Attempt, Cause, ReloadState, Reloaded};
 
 /// Requests that may wait for their turn; more wait to be let in.
@@ -121,6 +123,7 @@ pub struct Reloader {
     refused: Option<Fingerprint>,
     in_force: Arc<Config>,
     apply: Apply,
+    beside: Option<Arc<dyn Beside>>,
     watch: Watch,
     pace: Pace,
     asked: mpsc::Receiver<Ask>,
@@ -143,6 +146,7 @@ impl Reloader {
             refused: None,
             in_force,
             apply,
+            beside: None,
             watch: Watch::default(),
             pace: Pace::default(),
             asked,
@@ -151,12 +155,20 @@ impl Reloader {
         (reloader, Reload { ask, state: seen })
     }
 
+    /// Also has these files looked at, and checked before anything is applied.
+    #[must_use]
+    pub fn minding(mut self, beside: Arc<dyn Beside>) -> Self {
+        self.beside = Some(beside);
+        self
+    }
+
     /// Runs until it is dropped.
     pub async fn run(mut self) {
         let mut poll = interval_at(Instant::now() + self.pace.poll, self.pace.poll);
         poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
         // Begins to watch, and finds what changed since the load.
         self.look(Cause::Start).await;
+        look_at(self.beside.clone()).await;
         loop {
             let Pace { quiet, at_most, .. } = self.pace;
             let (cause, answer) = tokio::select! {
@@ -165,6 +177,7 @@ impl Reloader {
                 _ = poll.tick() => (Cause::Poll, None),
             };
             let result = self.look(cause).await;
+            look_at(self.beside.clone()).await;
             if let Some(answer) = answer {
                 // Who asked may have left.
                 let _ = answer.send(result);
@@ -191,13 +204,19 @@ impl Reloader {
             }
             // What was loaded is what was looked at only where it is the same
             // before and after.
-            let path = self.origin.path.clone();
+            let (path, beside) = (self.origin.path.clone(), self.beside.clone());
             let read = spawn_blocking(move || {
                 let loaded = load(&path, std::env::vars_os());
-                (loaded, Fingerprint::of(&path))
+                let unfit = match (&loaded, beside) {
+                    (Ok(loaded), Some(beside)) => beside.check(&loaded.config).err(),
+                    _ => None,
+                };
+                (loaded, unfit, Fingerprint::of(&path))
             });
             match read.await {
-                Ok((loaded, after)) if after == seen => return self.judge(cause, seen, loaded),
+                Ok((loaded, unfit, after)) if after == seen => {
+                    return self.judge(cause, seen, loaded, unfit);
+                }
                 Ok(_) => sleep(self.pace.quiet).await,
                 Err(_) => {
                     let finding =
@@ -222,6 +241,13 @@ impl Reloader {
 
     fn generation(&self) -> u64 {
         self.state.borrow().generation
+    }
+}
+
+async fn look_at(beside: Option<Arc<dyn Beside>>) {
+    if let Some(beside) = beside {
+        // A panic in there has left its own line in the log.
+        let _ = spawn_blocking(move || beside.look()).await;
     }
 }
 

@@ -4,7 +4,7 @@
 //! one run tells all. It also notes which file set which setting.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::finding::{Faults, Finding, Place, Severity};
 use super::node::{At, Located, SourceId};
@@ -68,6 +68,15 @@ impl Report {
     fn add(&mut self, origin: Origin, text: String) -> SourceId {
         self.sources.push(Source::new(origin, text));
         SourceId(self.sources.len() - 1)
+    }
+
+    /// A path as seen from the folder of the main file, which is read first.
+    pub(super) fn beside_main_file(&self, path: &str) -> PathBuf {
+        let main = match self.sources.first().map(|source| &source.origin) {
+            Some(Origin::File(main)) => main.parent(),
+            _ => None,
+        };
+        main.unwrap_or(Path::new("")).join(path)
     }
 
     pub(super) fn text(&self, source: SourceId) -> &str {

@@ -127,7 +127,7 @@ fn form(form: Form) -> Value {
         }
         Form::Id => id(),
         Form::Ids => list(&id()),
-        Form::Name => text(1024),
+        Form::Name | Form::File => text(1024),
         Form::FreeText => json!({ "type": "string", "maxLength": 1024 }),
         Form::Place(words) => {
             json!({ "anyOf": [{ "enum": words }, { "type": "string", "pattern": "/" }] })
@@ -136,6 +136,7 @@ fn form(form: Form) -> Value {
         Form::Alias => json!({ "type": "string", "pattern": "^(\\|\\|)?[^|\\s]" }),
         Form::Host | Form::HostPort | Form::Listener => text(262),
         Form::Hosts => list(&text(255)),
+        Form::Fingerprints => list(&json!({ "type": "string", "pattern": FINGERPRINT })),
         Form::ParameterNames => list(&json!({ "type": "string", "pattern": PARAMETER })),
         Form::Parameters => json!({
             "type": "object",
@@ -147,6 +148,9 @@ fn form(form: Form) -> Value {
         Form::Tables(shape) => json!({ "type": "array", "items": reference(shape) }),
     }
 }
+
+/// As [`super::tls::Fingerprint::parse`] takes them.
+const FINGERPRINT: &str = "^([0-9A-Fa-f]{2}:?){31}[0-9A-Fa-f]{2}$";
 
 /// As [`super::names::parameter_name`] takes them.
 const PARAMETER: &str = "^[a-z0-9-]{1,64}$";

@@ -18,6 +18,7 @@ use super::reader::{Reader, put};
 use super::report::Report;
 use super::settings::{AdminSocket, AuditTarget, Listen};
 use super::shape::Shape;
+use super::tls;
 use super::value_error::ValueError;
 use super::values::word;
 use super::words::{CONDUCTS, FORMATS, LEVELS, SOURCES, UNMATCHED};
@@ -125,6 +126,7 @@ pub(super) fn guacd(node: &Node, report: &mut Report, into: &mut Gathered) {
     let guacd = &mut into.config.guacd;
     put(&mut guacd.address, table.read("address", host_port));
     put(&mut guacd.connect_timeout, table.time("connect_timeout"));
+    tls::read_guacd(&mut table, &mut into.guacd_tls);
 }
 
 pub(super) fn listen(node: &Node, report: &mut Report, into: &mut Gathered) {
@@ -174,6 +176,7 @@ fn read_listener(table: &mut Reader<'_>, draft: &mut ListenDraft) {
         .map(|found| found.at)
         .or(draft.handshake_at);
     put(handshake_timeout, handshake);
+    tls::read_server(table, &mut draft.tls);
 }
 
 pub(super) fn probe(node: &Node, report: &mut Report, into: &mut Gathered) {

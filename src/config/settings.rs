@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::tls::{GuacdTls, ServerTls};
 use crate::placement::Directory;
 
 /// Everything configured, of one generation.
@@ -78,6 +79,8 @@ pub struct Listen {
     pub first_byte_timeout: Duration,
     /// Time from `select` to a complete `connect`.
     pub handshake_timeout: Duration,
+    /// The certificate it shows; `None` where it speaks plain text.
+    pub tls: Option<ServerTls>,
 }
 
 impl Default for Listen {
@@ -87,6 +90,7 @@ impl Default for Listen {
             source: None,
             first_byte_timeout: Duration::from_secs(30),
             handshake_timeout: Duration::from_secs(15),
+            tls: None,
         }
     }
 }
@@ -96,8 +100,10 @@ impl Default for Listen {
 pub struct Guacd {
     /// Name or IP address, and port. Looked up at every dial.
     pub address: HostPort,
-    /// Time for the whole dial, all addresses of the name together.
+    /// Time for the whole dial, all addresses of the name together, TLS included.
     pub connect_timeout: Duration,
+    /// How it proves who it is; `None` where it speaks plain text.
+    pub tls: Option<GuacdTls>,
 }
 
 impl Default for Guacd {
@@ -108,6 +114,7 @@ impl Default for Guacd {
                 port: 4823,
             },
             connect_timeout: Duration::from_secs(3),
+            tls: None,
         }
     }
 }

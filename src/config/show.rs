@@ -61,11 +61,12 @@ impl Settings {
         }
     }
 
-    /// The document; with a report it says where each value came from.
-    pub(super) fn print(&self, origins: Option<&Report>) -> String {
+    /// The document; with origins it says where each value came from.
+    pub(super) fn print(&self, report: &Report, origins: bool) -> String {
         let mut page = Page {
             text: String::new(),
-            origins,
+            origins: origins.then_some(report),
+            report,
         };
         let nothing = Made::new();
         for key in Shape::Document.keys() {
@@ -131,6 +132,7 @@ fn over(earlier: Node, later: &Table, at: super::node::At) -> Node {
 /// The document in the making.
 struct Page<'a> {
     text: String,
+    report: &'a Report,
     origins: Option<&'a Report>,
 }
 
@@ -175,7 +177,15 @@ impl Page<'_> {
             (Some(node), _) => {
                 let place = self.origins.map(|report| report.place(node.at, false));
                 let place = place.map(|place| place.to_string()).unwrap_or_default();
-                self.line(key.name, &written(key.form, node), &place);
+                let value = match (key.form, &node.value) {
+                    // Whole: the document may come to lie elsewhere.
+                    (Form::File, Value::Text(path)) => {
+                        let path = self.report.beside_main_file(path);
+                        quoted(&path.display().to_string())
+                    }
+                    _ => written(key.form, node),
+                };
+                self.line(key.name, &value, &place);
             }
             (None, Some(default)) => self.line(key.name, default, "default"),
             (None, None) => {}

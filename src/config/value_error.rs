@@ -76,6 +76,8 @@ pub(super) enum ValueError {
     #[error("who the user is cannot depend on the host")]
     IdentityParameter,
 
+    #[error("\"{}\" is not the SHA-256 of a certificate", Shown(text))]
+    NotAFingerprint { text: String },
     #[error("\"{}\" is a URL", Shown(text))]
     Url { text: String },
     #[error("\"{}\" carries a port", Shown(text))]
@@ -131,6 +133,10 @@ impl ValueError {
             }
             Self::IdentityParameter => "set it in a resource".to_owned(),
             Self::CarrierParameter => "remove it".to_owned(),
+            Self::NotAFingerprint { .. } => {
+                "write what openssl x509 -noout -fingerprint -sha256 -in guacd.crt prints behind the `=`"
+                    .to_owned()
+            }
             Self::Url { .. } => "write the host name or IP address alone".to_owned(),
             Self::PortInAddress { host, port, .. } => {
                 format!("write address = \"{}\" and port = {port}", Shown(host))

@@ -11,6 +11,18 @@ use tracing::{debug, error};
 
 use super::Gateway;
 use crate::config::Listen;
+use crate::tls::Acceptor;
+
+/// A listener, and how those who come in by it are received.
+#[derive(Debug)]
+pub struct Door {
+    /// The listening socket.
+    pub listener: TcpListener,
+    /// Its settings.
+    pub settings: Listen,
+    /// Turns connections into TLS; `None` where they are plain.
+    pub tls: Option<Acceptor>,
+}
 
 /// First and longest pause after a failed accept: out of descriptors, a tight
 /// loop would take the processor from the tunnels that could free some.
@@ -20,14 +32,14 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(5), Duration::from_s
 /// in `tunnels`.
 pub async fn accept(
     gateway: Arc<Gateway>,
-    (listener, settings): (TcpListener, Listen),
+    door: Door,
     tunnels: TaskTracker,
     stop: CancellationToken,
 ) {
-    let settings = Arc::new(settings);
+    let door = Arc::new(door);
     let (first, longest) = PAUSES;
     let mut pause = first;
-    while let Some(accepted) = stop.run_until_cancelled(listener.accept()).await {
+    while let Some(accepted) = stop.run_until_cancelled(door.listener.accept()).await {
         match accepted {
             Ok((socket, _)) => {
                 pause = first;
@@ -36,8 +48,8 @@ pub async fn accept(
                     debug!(%error, "A connection was lost before it was served");
                     continue;
                 }
-                let (gateway, settings) = (Arc::clone(&gateway), Arc::clone(&settings));
-                tunnels.spawn(async move { gateway.serve(socket, &settings).await });
+                let (gateway, door) = (Arc::clone(&gateway), Arc::clone(&door));
+                tunnels.spawn(async move { gateway.serve(socket, &door).await });
             }
             Err(error) => {
                 error!(%error, "Accepting a connection failed, pausing");

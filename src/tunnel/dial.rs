@@ -1,25 +1,47 @@
-//! Reaching guacd: every address its name has, within one deadline.
+//! Reaching guacd: every address its name has, and TLS, within one deadline.
 
 use std::io;
 
 use tokio::net::{TcpStream, lookup_host};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::stop::Stop;
 use crate::config::Guacd;
+use crate::tls::{Certificates, Stream};
 
-/// Connects to the first of guacd's addresses that answers.
-pub(super) async fn guacd(guacd: &Guacd) -> Result<TcpStream, Stop> {
+/// Connects to the first of guacd's addresses that answers, and shakes hands
+/// where it speaks TLS.
+pub(super) async fn guacd(guacd: &Guacd, certificates: &Certificates) -> Result<Stream, Stop> {
+    let address = || guacd.address.to_string();
     let unreachable = |error| Stop::GuacdUnreachable {
-        address: guacd.address.to_string(),
+        address: address(),
         error,
     };
-    match timeout(guacd.connect_timeout, first_that_answers(guacd)).await {
+    let by = Instant::now() + guacd.connect_timeout;
+    let socket = match timeout_at(by, first_that_answers(guacd)).await {
+        Ok(Ok(socket)) => socket,
+        Ok(Err(error)) => return Err(unreachable(error)),
+        Err(_) => return Err(unreachable(io::ErrorKind::TimedOut.into())),
+    };
+    let Some(tls) = &guacd.tls else {
+        return Ok(socket.into());
+    };
+    let untrusted = |reason: String| Stop::GuacdUntrusted {
+        address: address(),
+        reason,
+    };
+    let connector = certificates.connector(tls);
+    let connector = connector.map_err(|fault| untrusted(fault.to_string()))?;
+    match timeout_at(by, connector.connect(socket)).await {
         Ok(Ok(stream)) => Ok(stream),
-        Ok(Err(error)) => Err(unreachable(error)),
-        Err(_) => Err(unreachable(io::ErrorKind::TimedOut.into())),
+        Ok(Err(error)) => Err(untrusted(error.to_string())),
+        Err(_) => Err(untrusted(SLOW.to_owned())),
     }
 }
+
+/// A guacd without TLS may wait for the end of what it takes for an instruction.
+const SLOW: &str = "the TLS handshake was not finished within connect_timeout; one that was \
+                    started without -C and -K needs tls = false in [guacd]";
 
 /// An address that swallows connections must not eat the time of the ones
 /// after it: each gets its even share.

@@ -6,22 +6,20 @@
 //! while it writes leaves that side unusable, and the tunnel then ends.
 
 use std::io;
-use std::time::Duration;
 
 use guac_protocol::{Event, Foreign, Handshake, Instruction, Parameters, Phase, Rest, Side, Step};
 use tokio::io::AsyncWriteExt;
-use tokio::net::TcpStream;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, timeout_at};
 use tracing::warn;
 
 use super::stop::Stop;
-
-/// Bytes read at a time during the handshake; a whole one rarely needs two.
-const CHUNK: usize = 8192;
+use crate::tls::Stream;
 
 pub(super) struct Line {
-    guacamole: TcpStream,
-    guacd: Option<TcpStream>,
+    guacamole: Stream,
+    guacd: Option<Stream>,
+    /// Whether guacd has said anything.
+    heard_guacd: bool,
     handshake: Handshake,
     /// Whether Guacamole was shown `args`: it then waits for `ready`.
     shown: bool,
@@ -33,7 +31,7 @@ pub(super) struct Line {
 
 /// What is left of a line whose tunnel is not to be.
 pub(super) struct GivenUp {
-    pub(super) guacamole: TcpStream,
+    pub(super) guacamole: Stream,
     pub(super) awaits: Awaits,
     /// What Guacamole sent that was not read yet.
     pub(super) read_ahead: Vec<u8>,
@@ -51,10 +49,11 @@ pub(super) enum Awaits {
 }
 
 impl Line {
-    pub(super) fn new(guacamole: TcpStream) -> Self {
+    pub(super) fn new(guacamole: Stream) -> Self {
         Self {
             guacamole,
             guacd: None,
+            heard_guacd: false,
             handshake: Handshake::new(),
             shown: false,
             widened: false,
@@ -64,17 +63,10 @@ impl Line {
 
     /// Waits for Guacamole's first bytes. A health check sends none; something
     /// that does not speak the protocol is told apart here.
-    pub(super) async fn first_byte(&mut self, within: Duration) -> Result<(), Stop> {
+    pub(super) async fn first_byte(&mut self, by: Instant) -> Result<(), Stop> {
         let mut first = Vec::new();
-        let read = async {
-            loop {
-                self.guacamole.readable().await?;
-                if let Some(count) = take(&self.guacamole, &mut first)? {
-                    return Ok::<_, io::Error>(count);
-                }
-            }
-        };
-        match timeout(within, read).await {
+        let read = self.guacamole.take(&mut first);
+        match timeout_at(by, read).await {
             Err(_) | Ok(Ok(0) | Err(_)) => return Err(Stop::NothingSent),
             Ok(Ok(_)) => {}
         }
@@ -97,33 +89,41 @@ impl Line {
 
     /// Waits for either side, then takes what is there.
     async fn read(&mut self, sides: &[Side]) -> Result<(), Stop> {
-        let guacd = self.guacd.as_ref();
-        let (side, ready) = tokio::select! {
-            ready = self.guacamole.readable(), if sides.contains(&Side::Guacamole) => {
-                (Side::Guacamole, ready)
+        let Self {
+            guacamole, guacd, ..
+        } = self;
+        let (mut from_guacamole, mut from_guacd) = (Vec::new(), Vec::new());
+        let (side, read) = tokio::select! {
+            read = guacamole.take(&mut from_guacamole), if sides.contains(&Side::Guacamole) => {
+                (Side::Guacamole, read)
             }
-            ready = async {
+            read = async {
                 match guacd {
-                    Some(guacd) => guacd.readable().await,
+                    Some(guacd) => guacd.take(&mut from_guacd).await,
                     None => std::future::pending().await,
                 }
-            }, if sides.contains(&Side::Guacd) => (Side::Guacd, ready),
+            }, if sides.contains(&Side::Guacd) => (Side::Guacd, read),
             else => return Err(Stop::Closed(Side::Guacd)),
         };
-        let socket = match (side, guacd) {
-            (Side::Guacd, Some(guacd)) => guacd,
-            _ => &self.guacamole,
+        let bytes = match side {
+            Side::Guacamole => from_guacamole,
+            Side::Guacd => from_guacd,
         };
-        let mut bytes = Vec::new();
-        match ready.and_then(|()| take(socket, &mut bytes)) {
-            Ok(Some(0)) => Err(Stop::Closed(side)),
+        if side == Side::Guacd
+            && !std::mem::replace(&mut self.heard_guacd, true)
+            && is_alert(&bytes)
+        {
+            return Err(Stop::GuacdSpeaksTls);
+        }
+        match read {
+            Ok(0) => Err(Stop::Closed(side)),
             Ok(_) => Ok(self.handshake.feed(side, &bytes)?),
             Err(error) => Err(Stop::Socket { side, error }),
         }
     }
 
     /// guacd was reached.
-    pub(super) fn dialled(&mut self, guacd: TcpStream) {
+    pub(super) fn dialled(&mut self, guacd: Stream) {
         self.guacd = Some(guacd);
     }
 
@@ -172,7 +172,7 @@ impl Line {
             return Err(Stop::Closed(Side::Guacd));
         };
         let side = Side::Guacd;
-        let written = guacd.write_all(&bytes).await;
+        let written = write(guacd, &bytes).await;
         written.map_err(|error| Stop::Socket { side, error })?;
         self.told_guacd = Instant::now();
         Ok(())
@@ -181,7 +181,7 @@ impl Line {
     pub(super) async fn tell_guacamole(&mut self, instruction: &Instruction) -> Result<(), Stop> {
         let bytes = instruction.encode(Side::Guacamole)?;
         let side = Side::Guacamole;
-        let written = self.guacamole.write_all(&bytes).await;
+        let written = write(&mut self.guacamole, &bytes).await;
         written.map_err(|error| Stop::Socket { side, error })
     }
 
@@ -200,25 +200,20 @@ impl Line {
     }
 
     /// For the relay: both sockets and what was read beyond the handshake.
-    pub(super) fn into_sockets(self) -> io::Result<(TcpStream, TcpStream, Rest)> {
+    pub(super) fn into_sockets(self) -> io::Result<(Stream, Stream, Rest)> {
         let guacd = self.guacd.ok_or(io::ErrorKind::NotConnected)?;
         Ok((self.guacamole, guacd, self.handshake.into_rest()))
     }
 }
 
-/// Takes what has arrived, at most [`CHUNK`]; 0 is the end of the stream,
-/// `None` a false alarm. The buffer lives on the stack of this call alone, so
-/// that a connection that waits holds none.
-fn take(socket: &TcpStream, into: &mut Vec<u8>) -> io::Result<Option<usize>> {
-    let mut buffer = [0; CHUNK];
-    match socket.try_read(&mut buffer) {
-        Ok(count) => {
-            into.extend_from_slice(buffer.get(..count).unwrap_or_default());
-            Ok(Some(count))
-        }
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
-        Err(error) => Err(error),
-    }
+/// How a TLS server answers plain text, where it answers at all.
+fn is_alert(first: &[u8]) -> bool {
+    matches!(first, [0x15, 0x03, 0x00..=0x04, ..])
+}
+
+async fn write(stream: &mut Stream, bytes: &[u8]) -> io::Result<()> {
+    stream.write_all(bytes).await?;
+    stream.flush().await
 }
 
 fn warn_of(foreign: Foreign) {
@@ -228,7 +223,8 @@ fn warn_of(foreign: Foreign) {
              point only guacd-hostname and guacd-port here, and make health checks plain TCP connects"
         ),
         Foreign::TlsClientHello => warn!(
-            "TLS arrived on a plain port: set guacd-ssl to false in Guacamole for this address"
+            "TLS arrived on a plain port: set guacd-ssl to false in Guacamole for this address, \
+             or give this [[listen]] tls_cert_file and tls_key_file"
         ),
     }
 }

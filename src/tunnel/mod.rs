@@ -16,6 +16,7 @@ mod registry;
 mod relay;
 mod resolve;
 mod rewrite;
+mod secure;
 mod stop;
 
 use std::sync::Arc;
@@ -32,8 +33,9 @@ use crate::clock::Clock;
 use crate::config;
 use crate::placement::TunnelId;
 use crate::shutdown::Shutdown;
+use crate::tls::Certificates;
 
-pub use accept::accept;
+pub use accept::{Door, accept};
 use line::Line;
 pub use open::{Facts, Kind, Open, Tunnels};
 use outcome::Outcome;
@@ -57,6 +59,8 @@ pub struct Gateway {
     /// Where guacd is and how long a placement may take; each connection goes
     /// by what is in force when it comes.
     config: config::Current,
+    /// How guacds are known that speak TLS.
+    certificates: Arc<Certificates>,
     registry: Arc<Registry>,
     tunnels: Arc<Tunnels>,
     /// Cancelled when nobody is served anew.
@@ -74,10 +78,17 @@ struct Ready {
 
 impl Gateway {
     /// A gateway to guacd, until `shutdown`.
-    pub fn new(broker: Broker, config: config::Current, shutdown: &Shutdown, clock: Clock) -> Self {
+    pub fn new(
+        broker: Broker,
+        config: config::Current,
+        certificates: Arc<Certificates>,
+        shutdown: &Shutdown,
+        clock: Clock,
+    ) -> Self {
         Self {
             broker,
             config,
+            certificates,
             registry: Arc::default(),
             tunnels: Tunnels::new(clock),
             stop: shutdown.stop.clone(),
@@ -91,12 +102,19 @@ impl Gateway {
     }
 
     /// Serves one connection of Guacamole to its end.
-    pub(super) async fn serve(&self, socket: TcpStream, listen: &config::Listen) {
+    pub(super) async fn serve(&self, socket: TcpStream, door: &Door) {
+        let listen = &door.settings;
         let id = TunnelId::from(Uuid::now_v7().to_string());
         let (peer, end) = (socket.peer_addr().ok(), self.end.child_token());
         let mut outcome = Outcome::new(self.tunnels.entry(id, peer, end.clone()));
-        let mut line = Line::new(socket);
-        let shaken = self.shake_hands(&mut line, listen, &mut outcome);
+        let first_byte_by = Instant::now() + listen.first_byte_timeout;
+        let opened = secure::open(socket, door, first_byte_by);
+        // Who has not said a word yet has nothing to be waited for.
+        let Some(Some(stream)) = self.stop.run_until_cancelled(opened).await else {
+            return;
+        };
+        let mut line = Line::new(stream);
+        let shaken = self.shake_hands(&mut line, (listen, first_byte_by), &mut outcome);
         let shaken = match end.run_until_cancelled(shaken).await {
             Some(shaken) => shaken,
             None => Err(outcome.entry().told_to_end()),
@@ -115,12 +133,11 @@ impl Gateway {
     async fn shake_hands(
         &self,
         line: &mut Line,
-        listen: &config::Listen,
+        (listen, first_byte_by): (&config::Listen, Instant),
         outcome: &mut Outcome,
     ) -> Result<Ready, Stop> {
-        let first = line.first_byte(listen.first_byte_timeout);
+        let first = line.first_byte(first_byte_by);
         let first = self.stop.run_until_cancelled(first).await;
-        // Who has not said a word yet has nothing to be waited for.
         first.unwrap_or(Err(Stop::NothingSent))?;
         outcome.entry().list();
         let started = timeout(listen.handshake_timeout, line.event()).await;
@@ -201,12 +218,22 @@ impl Gateway {
                 (Select::Join(guacd_id), Some(id.clone()), guacd)
             }
         };
-        line.dialled(dial::guacd(&guacd).await?);
+        line.dialled(dial::guacd(&guacd, &self.certificates).await?);
         line.tell_guacd(&question.to_instruction()).await?;
         match line.event().await {
             Ok(Event::Args(_)) => {}
             // How guacd before 1.4.0 says that it has no such connection.
             Err(Stop::Closed(Side::Guacd)) if joined.is_some() => return Err(Stop::UnknownJoin),
+            // Who leaves with our question unread resets.
+            Err(
+                Stop::Closed(Side::Guacd)
+                | Stop::Socket {
+                    side: Side::Guacd, ..
+                },
+            ) if guacd.tls.is_none() => {
+                let address = guacd.address.to_string();
+                return Err(Stop::GuacdHungUp { address });
+            }
             Ok(other) => return Err(Stop::unexpected(&other)),
             Err(stop) => return Err(stop),
         }

@@ -203,7 +203,11 @@ impl Outcome {
             | Stop::Missing { decision, .. } => {
                 warn!(%tunnel, decision_id = %decision, reason = %stop, "Refused");
             }
-            Stop::GuacdUnreachable { .. } | Stop::GuacdSilent => {
+            Stop::GuacdUnreachable { .. }
+            | Stop::GuacdUntrusted { .. }
+            | Stop::GuacdSpeaksTls
+            | Stop::GuacdHungUp { .. }
+            | Stop::GuacdSilent => {
                 warn!(%tunnel, reason = %stop, "Refused");
             }
             _ => {}

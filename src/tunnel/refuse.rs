@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use guac_protocol::{Decoder, HandshakeError, Instruction, Limits, Side, Status};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::line::{Awaits, GivenUp, Line};
 use super::registry::mint;
 use super::stop::Stop;
 use crate::placement::TunnelId;
+use crate::tls::Stream;
 
 /// For what Guacamole still has to say before it listens, and for the answer.
 /// Together with what came before it stays within the page's 15 s.
@@ -47,7 +47,8 @@ pub(super) async fn answer(line: Line, stop: &Stop, tunnel: &TunnelId) {
                 bytes.extend(encoded(&Instruction::ready(&mint())));
             }
             bytes.extend(farewell(&format!("{stop} (tunnel {tunnel})"), status));
-            guacamole.write_all(&bytes).await
+            guacamole.write_all(&bytes).await?;
+            guacamole.flush().await
         };
         // A Guacamole that does not listen any more is let go.
         let _ = timeout(PATIENCE, told).await;
@@ -57,9 +58,10 @@ pub(super) async fn answer(line: Line, stop: &Stop, tunnel: &TunnelId) {
 
 /// Shows minimal `args` and reads up to `connect`: only then does Guacamole
 /// wait for `ready`. What it says is none of our business any more.
-async fn ask_for_connect(guacamole: &mut TcpStream, mut bytes: Vec<u8>) -> io::Result<()> {
+async fn ask_for_connect(guacamole: &mut Stream, mut bytes: Vec<u8>) -> io::Result<()> {
     let args = encoded(&Instruction::new("args", MINIMAL_ARGS));
     guacamole.write_all(&args).await?;
+    guacamole.flush().await?;
     let mut decoder = Decoder::new(Limits::HANDSHAKE);
     let mut buffer = vec![0; 8192];
     let mut total = 0;
@@ -102,7 +104,7 @@ fn encoded(instruction: &Instruction) -> Vec<u8> {
 
 /// Closes so that what was written arrives: a socket closed with unread bytes
 /// in it resets, and the reset can overtake the answer.
-pub(super) async fn close(mut socket: TcpStream) {
+pub(super) async fn close(mut socket: Stream) {
     let drain = async {
         socket.shutdown().await?;
         let mut nowhere = [0; 1024];

@@ -10,9 +10,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use guac_protocol::{Framing, FramingError, Rest, Side, Status, StoodWatch, Verdict};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
-use tokio::net::tcp::{ReadHalf, WriteHalf};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, split};
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
@@ -24,6 +22,10 @@ use super::outcome::{Outcome, Phase};
 use super::refuse;
 use super::stop::Stop;
 use crate::broker::Hold;
+use crate::tls::Stream;
+
+type ReadHalf<'a> = tokio::io::ReadHalf<&'a mut Stream>;
+type WriteHalf<'a> = tokio::io::WriteHalf<&'a mut Stream>;
 
 /// Bytes moved at a time, each way.
 const CHUNK: usize = 16 * 1024;
@@ -48,8 +50,8 @@ pub(super) async fn run(line: Line, ready: Ready, outcome: &mut Outcome) -> Stop
         to_guacd,
         to_guacamole,
     } = rest;
-    let (from_guacamole, into_guacamole) = guacamole.split();
-    let (from_guacd, into_guacd) = guacd.split();
+    let (from_guacamole, into_guacamole) = split(&mut guacamole);
+    let (from_guacd, into_guacd) = split(&mut guacd);
     let mut down = Down {
         watch: Watch::new(hold),
         entry: outcome.entry(),
@@ -144,7 +146,7 @@ impl Up<'_> {
         let _ = self.framing.scan(bytes, |seen| {
             *goodbye |= seen.opcode() == "disconnect";
         });
-        let written = self.into_guacd.write_all(bytes).await;
+        let written = write(&mut self.into_guacd, bytes).await;
         written.map_err(|error| socket_failed(Side::Guacd, error))?;
         self.bytes += bytes.len() as u64;
         self.entry.sent_to_guacd(self.bytes);
@@ -215,7 +217,7 @@ impl Down<'_> {
         if self.watch.stood && !stood {
             self.entry.stood();
         }
-        let written = self.into_guacamole.write_all(bytes).await;
+        let written = write(&mut self.into_guacamole, bytes).await;
         written.map_err(|error| socket_failed(Side::Guacamole, error))?;
         self.bytes += bytes.len() as u64;
         self.entry.sent_to_guacamole(self.bytes);
@@ -225,8 +227,15 @@ impl Down<'_> {
     async fn say_farewell(&mut self, why: &str, status: Status) {
         let farewell = refuse::farewell(&format!("{why} (tunnel {})", self.entry.id()), status);
         // A Guacamole that does not listen any more is let go.
-        let _ = timeout(LINGER, self.into_guacamole.write_all(&farewell)).await;
+        let _ = timeout(LINGER, write(&mut self.into_guacamole, &farewell)).await;
     }
+}
+
+/// TLS keeps what the socket does not take at once: nothing counts as written
+/// before that is gone, too, and no more is read meanwhile.
+async fn write(into: &mut WriteHalf<'_>, bytes: &[u8]) -> io::Result<()> {
+    into.write_all(bytes).await?;
+    into.flush().await
 }
 
 async fn until(moment: Option<Instant>) {
@@ -310,7 +319,7 @@ impl Watch {
 }
 
 /// Flushed already: both sides are closed, a reset is passed on as a reset.
-async fn close_both(stop: &Stop, guacamole: TcpStream, guacd: TcpStream) {
+async fn close_both(stop: &Stop, guacamole: Stream, guacd: Stream) {
     let reset = |side| matches!(stop, Stop::Socket { side: failed, error } if *failed == side && error.kind() == io::ErrorKind::ConnectionReset);
     if reset(Side::Guacamole) {
         abort(guacd);
@@ -322,8 +331,8 @@ async fn close_both(stop: &Stop, guacamole: TcpStream, guacd: TcpStream) {
 }
 
 /// Closes with a reset.
-fn abort(socket: TcpStream) {
-    let lingering = socket2::SockRef::from(&socket).set_linger(Some(Duration::ZERO));
+fn abort(stream: Stream) {
+    let lingering = socket2::SockRef::from(stream.socket()).set_linger(Some(Duration::ZERO));
     if let Err(error) = lingering {
         debug!(%error, "A reset could not be passed on");
     }

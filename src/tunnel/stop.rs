@@ -52,6 +52,26 @@ pub(super) enum Stop {
         /// What the system said.
         error: io::Error,
     },
+    /// guacd is there and gets no TLS, or has none.
+    #[error("no TLS with guacd at {address}: {reason}")]
+    GuacdUntrusted {
+        /// Where it is.
+        address: String,
+        /// Why, and what to do.
+        reason: String,
+    },
+    /// guacd speaks TLS and was spoken to in plain text.
+    #[error("guacd answers in TLS: set tls = true in [guacd]")]
+    GuacdSpeaksTls,
+    /// guacd left without an answer to `select`.
+    #[error(
+        "guacd at {address} closed the connection without an answer: it lacks the protocol, or it \
+         was started with -C and -K and needs tls = true in [guacd]"
+    )]
+    GuacdHungUp {
+        /// Where it is.
+        address: String,
+    },
     /// guacd accepts connections but does not answer.
     #[error("guacd does not answer")]
     GuacdSilent,
@@ -123,7 +143,12 @@ impl Stop {
             Self::Closed(side) | Self::Socket { side, .. } | Self::Goodbye { by: side, .. } => {
                 side_name(*side)
             }
-            Self::GuacdUnreachable { .. } | Self::GuacdSilent | Self::Missing { .. } => "guacd",
+            Self::GuacdUnreachable { .. }
+            | Self::GuacdUntrusted { .. }
+            | Self::GuacdSpeaksTls
+            | Self::GuacdHungUp { .. }
+            | Self::GuacdSilent
+            | Self::Missing { .. } => "guacd",
             Self::Refused { .. }
             | Self::PlacementTimeout { .. }
             | Self::Store { .. }
@@ -167,6 +192,9 @@ impl Stop {
                 side: Side::Guacd, ..
             }
             | Self::GuacdUnreachable { .. }
+            | Self::GuacdUntrusted { .. }
+            | Self::GuacdSpeaksTls
+            | Self::GuacdHungUp { .. }
             | Self::GuacdSilent
             | Self::Store { .. } => Some(Status::UpstreamUnavailable),
             Self::UnknownJoin | Self::Missing { .. } => Some(Status::ResourceNotFound),

@@ -21,7 +21,7 @@ packages=(xrdp tigervnc-standalone-server xterm x11-utils x11-xserver-utils xaut
           iproute2 procps util-linux passwd python3-venv openssh-server openssh-client
           mono-mcs mono-runtime)  # the C# inside of the Windows agent is compiled
 # By the command they bring: Node and Java are often there from elsewhere.
-commands=(node:nodejs npm:npm javac:default-jdk-headless mvn:maven)
+commands=(node:nodejs npm:npm javac:default-jdk-headless mvn:maven openssl:openssl)
 # Versions of guacamole-common, the library inside Guacamole.
 guacamole_common=(1.3.0 1.6.0)
 

@@ -13,6 +13,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("clock", &["placement"]),
     ("config", &["placement"]),
     ("store", &["placement", "config"]),
+    ("tls", &["placement", "config", "clock"]),
     ("logging", &["config"]),
     ("shutdown", &[]),
     ("audit", &["config"]),
@@ -38,6 +39,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "config",
             "clock",
             "shutdown",
+            "tls",
         ],
     ),
     // An ear at the door: it asks whoever decides, and nobody asks it. Who is
@@ -54,6 +56,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "config",
             "clock",
             "store",
+            "tls",
         ],
     ),
     (
@@ -73,6 +76,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "config",
             "clock",
             "shutdown",
+            "tls",
         ],
     ),
     (
@@ -85,6 +89,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "logging",
             "shutdown",
             "demo",
+            "tls",
         ],
     ),
     // The floor plan and the front door.
@@ -102,6 +107,9 @@ const OWNED: &[(&str, &str)] = &[
     ("toml::", "config"),
     ("jsonc_parser", "config"),
     ("notify::", "config"),
+    ("rustls", "tls"),
+    ("aws_lc_rs", "tls"),
+    ("x509_cert", "tls"),
     ("hyper::server", "api"),
     ("axum::", "api"),
     ("utoipa::", "api"),

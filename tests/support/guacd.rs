@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, channel};
@@ -11,7 +11,7 @@ use std::thread;
 use guac_protocol::Instruction;
 use uuid::Uuid;
 
-use super::{DEADLINE, Names, Wire, instruction};
+use super::{DEADLINE, Names, Wire, instruction, tls};
 
 /// The listener.
 pub(crate) struct ScriptedGuacd {
@@ -42,17 +42,32 @@ impl ScriptedGuacd {
     pub(crate) fn playing(
         play: impl Fn(&mut GuacdPeer) -> io::Result<()> + Send + Sync + 'static,
     ) -> Self {
+        Self::receiving(Wire::new, play)
+    }
+
+    /// Polite, behind TLS.
+    pub(crate) fn secured(server: Arc<rustls::ServerConfig>, names: Names) -> Self {
+        let receive = move |stream| Wire::over(stream, |under| tls::serve(under, &server));
+        Self::receiving(receive, move |peer| peer.shake_hands(&names))
+    }
+
+    fn receiving(
+        receive: impl Fn(TcpStream) -> Wire + Send + Sync + 'static,
+        play: impl Fn(&mut GuacdPeer) -> io::Result<()> + Send + Sync + 'static,
+    ) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = listener.local_addr().unwrap();
         let accepted = Arc::new(AtomicUsize::new(0));
         let (hand_over, played) = channel();
         let (count, play) = (Arc::clone(&accepted), Arc::new(play));
+        let receive = Arc::new(receive);
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
                 count.fetch_add(1, Ordering::SeqCst);
                 let (play, hand_over) = (Arc::clone(&play), hand_over.clone());
+                let receive = Arc::clone(&receive);
                 thread::spawn(move || {
-                    let mut peer = GuacdPeer::new(Wire::new(stream));
+                    let mut peer = GuacdPeer::new(receive(stream));
                     peer.outcome = play(&mut peer);
                     // A test that is over wants no more.
                     let _ = hand_over.send(peer);

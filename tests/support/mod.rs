@@ -5,6 +5,7 @@ mod guacd;
 mod host;
 mod names;
 mod stage;
+pub(crate) mod tls;
 mod visitor;
 mod wire;
 
@@ -17,7 +18,7 @@ pub(crate) use host::{BlackHole, ClosedPort, ScriptedHost};
 pub(crate) use names::{Names, instruction, trace};
 pub(crate) use stage::{BYSTANDER, Stage};
 pub(crate) use visitor::{Refusal, Visit, Visitor};
-use wire::Wire;
+use wire::{Flow, Wire};
 
 /// For anything that is expected to happen; a machine under load may need it.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(25);

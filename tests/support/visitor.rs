@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
 
 use guac_protocol::Instruction;
 
-use super::{Broker, Wire};
+use super::{Broker, Wire, tls};
 
 /// What is clicked on, and what the connection's parameters are.
 #[derive(Clone, Debug)]
@@ -127,6 +128,19 @@ impl Visitor {
     pub(crate) fn dial(address: SocketAddr) -> Self {
         Self {
             wire: Wire::new(TcpStream::connect(address).unwrap()),
+            shown: Vec::new(),
+        }
+    }
+
+    /// Dials by TLS.
+    pub(crate) fn secured(
+        address: SocketAddr,
+        client: &Arc<rustls::ClientConfig>,
+        name: &str,
+    ) -> Self {
+        let stream = TcpStream::connect(address).unwrap();
+        Self {
+            wire: Wire::over(stream, |under| tls::dial(under, client, name)),
             shown: Vec::new(),
         }
     }

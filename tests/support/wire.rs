@@ -8,9 +8,16 @@ use guac_protocol::{Decoder, Instruction, Limits, Side};
 
 use super::DEADLINE;
 
+/// What runs over a socket.
+pub(crate) trait Flow: Read + Write + Send {}
+
+impl<T: Read + Write + Send> Flow for T {}
+
 /// A socket, and what was read off it but not asked for yet.
 pub(crate) struct Wire {
     stream: TcpStream,
+    /// TLS over it, where there is any.
+    tls: Option<Box<dyn Flow>>,
     ahead: Vec<u8>,
     /// Everything that ever arrived.
     pub(crate) arrived: Vec<u8>,
@@ -22,13 +29,29 @@ impl Wire {
         stream.set_write_timeout(Some(DEADLINE)).unwrap();
         Self {
             stream,
+            tls: None,
             ahead: Vec::new(),
             arrived: Vec::new(),
         }
     }
 
+    /// Speaks TLS from here on.
+    pub(crate) fn over(stream: TcpStream, tls: impl FnOnce(TcpStream) -> Box<dyn Flow>) -> Self {
+        let mut wire = Self::new(stream);
+        let under = wire.stream.try_clone().unwrap();
+        wire.stream.set_read_timeout(Some(DEADLINE)).unwrap();
+        wire.tls = Some(tls(under));
+        wire
+    }
+
     pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) -> io::Result<()> {
-        self.stream.write_all(bytes.as_ref())
+        match &mut self.tls {
+            Some(tls) => {
+                tls.write_all(bytes.as_ref())?;
+                tls.flush()
+            }
+            None => self.stream.write_all(bytes.as_ref()),
+        }
     }
 
     pub(crate) fn say(&mut self, instruction: &Instruction) -> io::Result<()> {
@@ -87,7 +110,10 @@ impl Wire {
         }
         self.stream.set_read_timeout(Some(left))?;
         let mut buffer = vec![0; 64 * 1024];
-        let count = self.stream.read(&mut buffer)?;
+        let count = match &mut self.tls {
+            Some(tls) => tls.read(&mut buffer)?,
+            None => self.stream.read(&mut buffer)?,
+        };
         self.ahead.extend_from_slice(&buffer[..count]);
         self.arrived.extend_from_slice(&buffer[..count]);
         Ok(count)

@@ -21,6 +21,7 @@ impl Reloader {
         cause: Cause,
         seen: Fingerprint,
         loaded: Result<Loaded, Faults>,
+        unfit: Option<String>,
     ) -> Reloaded {
         let emptied: Vec<_> = self
             .origin
@@ -29,7 +30,12 @@ impl Reloader {
             .map(cut_to_nothing)
             .collect();
         match loaded {
-            Ok(loaded) if emptied.is_empty() => self.take_over(cause, seen, &loaded),
+            Ok(loaded) if emptied.is_empty() => match unfit {
+                None => self.take_over(cause, seen, &loaded),
+                // What is wrong is in other files and may be mended there alone:
+                // these are read again.
+                Some(finding) => self.refuse(cause, None, vec![finding]),
+            },
             Ok(_) => self.refuse(cause, Some(seen), emptied),
             Err(faults) => {
                 let findings = faults.findings().iter().map(ToString::to_string);
@@ -106,12 +112,15 @@ impl Reloader {
         if more > 0 {
             said.push(&rest);
         }
-        error!(
-            generation,
-            %cause,
-            findings = said.join("\n"),
-            "Configuration refused, the one before stays in force"
-        );
+        // A poll that finds what the one before it found has nothing to say.
+        if cause.is_asked() || self.state.borrow().findings() != findings {
+            error!(
+                generation,
+                %cause,
+                findings = said.join("\n"),
+                "Configuration refused, the one before stays in force"
+            );
+        }
         self.refused = seen;
         let findings: Arc<[String]> = findings.into();
         self.state.send_modify(|state| {

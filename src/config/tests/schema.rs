@@ -127,6 +127,10 @@ fn matches(pattern: &str, text: &str) -> bool {
             let known = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
             (1..=64).contains(&text.len()) && text.chars().all(known)
         }
+        "^([0-9A-Fa-f]{2}:?){31}[0-9A-Fa-f]{2}$" => {
+            let digits = text.replace(':', "");
+            digits.len() == 64 && digits.chars().all(|c| c.is_ascii_hexdigit())
+        }
         "/" => text.contains('/'),
         "^[^;|=]*$" => !text.contains([';', '|', '=']),
         "^(\\|\\|)?[^|\\s]" => {
@@ -241,7 +245,7 @@ fn probes(form: Form) -> (Vec<String>, Vec<String>) {
             texts(&["[]", "[\"a\", \"b\"]"]),
             texts(&["[\"a\", \"a\"]", "\"a\"", "[\"a=b\"]"]),
         ),
-        Form::Name => (texts(&["\"a b\""]), texts(&["\"\"", "5"])),
+        Form::Name | Form::File => (texts(&["\"a b\""]), texts(&["\"\"", "5"])),
         Form::FreeText => (texts(&["\"\"", "\" a \""]), texts(&["5"])),
         Form::Place(words) => (
             words
@@ -267,6 +271,10 @@ fn probes(form: Form) -> (Vec<String>, Vec<String>) {
         Form::Hosts => (texts(&["[\"h\"]"]), texts(&["\"h\"", "[\"\"]"])),
         Form::HostPort => (texts(&["\"h:1\"", "\"[::1]:1\""]), texts(&["\"\"", "4822"])),
         Form::Listener => (texts(&["\"127.0.0.1:0\""]), texts(&["\"\"", "4822"])),
+        Form::Fingerprints => (
+            [format!("[\"{}\"]", "a1".repeat(32)), "[]".to_owned()].into(),
+            texts(&["[\"a1\"]", "\"a1\"", "[5]"]),
+        ),
         Form::ParameterNames => (
             texts(&["[\"console\"]"]),
             texts(&["[\"Console\"]", "\"console\"", "[\"\"]"]),

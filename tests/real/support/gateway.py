@@ -40,7 +40,7 @@ class Sessionguard:
     def __init__(self, run_dir, guacd, hosts):
         self._dir = run_dir
         config = run_dir / "sessionguard.toml"
-        config.write_text(_config(run_dir, guacd, hosts))
+        config.write_text(self.adjusted(_config(run_dir, guacd, hosts)))
         # SESSIONGUARD_* of the caller are settings of these tests, not of the program.
         env = {k: v for k, v in os.environ.items() if not k.startswith("SESSIONGUARD_")}
         self.process = Process("sessionguard", [binary(), "serve", "--config", config],
@@ -48,6 +48,10 @@ class Sessionguard:
         self.process.until(lambda: self.lines("Listening"), 15, "says where it listens")
         host, _, port = self.lines("Listening")[0]["address"].rpartition(":")
         self.address = (host, int(port))
+
+    def adjusted(self, config):
+        """The configuration, with whatever a kind of gateway has different."""
+        return config
 
     def rdp(self, user, hint=None):
         """Parameters of a connection to the published desktop."""

@@ -17,7 +17,7 @@ use sessionguard::placement::{
 };
 use sessionguard::shutdown::Shutdown;
 use sessionguard::store::Embedded;
-use sessionguard::tunnel::{self, Gateway};
+use sessionguard::tunnel::{self, Door, Gateway};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Runtime};
@@ -97,12 +97,22 @@ impl Stage {
         tokio::spawn(keeper.run());
         probed(&fleet, rdp, config.clone(), clock).await;
         let shutdown = Shutdown::default();
-        let accepting = Arc::new(Gateway::new(broker, config, &shutdown, clock));
+        let accepting = Arc::new(Gateway::new(
+            broker,
+            config,
+            Arc::default(),
+            &shutdown,
+            clock,
+        ));
         let tunnels = TaskTracker::new();
-        let bound = (listener, Listen::default());
+        let door = Door {
+            listener,
+            settings: Listen::default(),
+            tls: None,
+        };
         tokio::spawn(tunnel::accept(
             accepting,
-            bound,
+            door,
             tunnels.clone(),
             shutdown.stop,
         ));

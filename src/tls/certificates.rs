@@ -1,0 +1,242 @@
+//! All the certificates of the process, looked at together.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tracing::warn;
+
+use super::acceptor::Acceptor;
+use super::connector::Connector;
+use super::fault::Fault;
+use super::inspect;
+use super::live::{Live, Look};
+use crate::clock::rfc3339;
+use crate::config::{Beside, Config, GuacdTls, ServerTls};
+use crate::placement::Timestamp;
+
+/// Before a certificate runs out its end is warned of.
+const AHEAD: Duration = Duration::from_secs(14 * DAY);
+
+const DAY: u64 = 86_400;
+
+/// How many guacds are kept that the configuration names no more; a join may
+/// still go to one.
+const KEPT: usize = 4;
+
+/// Everything that was made of certificates, and how it stands.
+#[derive(Debug, Default)]
+pub struct Certificates {
+    servers: Mutex<Vec<Arc<Live<ServerTls>>>>,
+    // INVARIANT: the one named last is the last.
+    guacds: Mutex<Vec<Arc<Live<GuacdTls>>>>,
+    /// When what was last warned of.
+    warned: Mutex<Vec<(Standing, Timestamp)>>,
+}
+
+/// One certificate that is in force.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Standing {
+    /// The key of the configuration that names the file.
+    pub key: &'static str,
+    /// The file.
+    pub file: String,
+    /// Whose it is.
+    pub subject: String,
+    /// From when on it holds.
+    pub not_before: Timestamp,
+    /// Until when.
+    pub not_after: Timestamp,
+    /// Why the file as it is now is not in force; `None` where it is.
+    pub last_error: Option<String>,
+}
+
+/// What is left of a certificate's time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Left {
+    /// Enough.
+    Plenty,
+    /// It ends within [`AHEAD`].
+    Days(u64),
+    /// Nothing.
+    Expired,
+    /// It has not begun.
+    NotYet,
+}
+
+impl Certificates {
+    /// Makes ready what guacd needs and says what is to be said at a start.
+    /// Blocks.
+    ///
+    /// # Errors
+    /// The file that cannot be used.
+    pub fn load(&self, config: &Config) -> Result<(), Fault> {
+        for tls in config
+            .listen
+            .iter()
+            .filter_map(|listen| listen.tls.as_ref())
+        {
+            inspect::warn_of_key(tls);
+        }
+        if let Some(tls) = &config.guacd.tls {
+            self.connector(tls)?;
+        }
+        Ok(())
+    }
+
+    /// What a listener needs; the files are looked at again from now on.
+    /// Blocks.
+    ///
+    /// # Errors
+    /// The file that cannot be used.
+    pub fn acceptor(&self, tls: &ServerTls) -> Result<Acceptor, Fault> {
+        let live = Arc::new(Live::new(tls.clone())?);
+        locked(&self.servers).push(Arc::clone(&live));
+        Ok(Acceptor::new(live))
+    }
+
+    /// What a dial to this guacd needs; made of its files at the first time.
+    /// Blocks then.
+    ///
+    /// # Errors
+    /// The file that cannot be used.
+    pub fn connector(&self, tls: &GuacdTls) -> Result<Connector, Fault> {
+        let mut guacds = locked(&self.guacds);
+        let found = guacds.iter().position(|live| live.recipe() == tls);
+        let live = match found.map(|at| guacds.remove(at)) {
+            Some(live) => live,
+            None => Arc::new(Live::new(tls.clone())?),
+        };
+        let connector = Connector::new(Arc::clone(&live));
+        guacds.push(live);
+        if guacds.len() > KEPT {
+            guacds.remove(0);
+        }
+        connector
+    }
+
+    /// How every certificate stands, in the order of the configuration.
+    pub fn standings(&self) -> Vec<Standing> {
+        let servers = locked(&self.servers).clone();
+        let guacd = locked(&self.guacds).last().cloned();
+        let all = servers
+            .into_iter()
+            .map(|live| live as Arc<dyn Look>)
+            .chain(guacd.map(|live| live as Arc<dyn Look>));
+        all.flat_map(|live| {
+            let state = live.state();
+            let last_error = state.last_error.map(|fault| fault.to_string());
+            state.certificates.into_iter().map(move |shown| Standing {
+                key: shown.key,
+                file: shown.path.display().to_string(),
+                subject: shown.facts.subject,
+                not_before: shown.facts.not_before,
+                not_after: shown.facts.not_after,
+                last_error: last_error.clone(),
+            })
+        })
+        .collect()
+    }
+
+    /// Warns of certificates that run out, and daily as long as they do.
+    pub fn warn_of_dates(&self) {
+        for (standing, left) in self.due(now()) {
+            let (key, file, subject) = (standing.key, standing.file, standing.subject);
+            let not_after = rfc3339(standing.not_after);
+            match left {
+                Left::Plenty => {}
+                Left::Days(days) => {
+                    warn!(
+                        key,
+                        file, subject, not_after, days, "Certificate expires soon"
+                    );
+                }
+                Left::Expired => {
+                    warn!(key, file, subject, not_after, "Certificate has expired");
+                }
+                Left::NotYet => {
+                    let not_before = rfc3339(standing.not_before);
+                    warn!(
+                        key,
+                        file, subject, not_before, "Certificate is not valid yet"
+                    );
+                }
+            }
+        }
+    }
+
+    /// What is to be warned of now, and counts as said from then on.
+    pub(super) fn due(&self, now: Timestamp) -> Vec<(Standing, Left)> {
+        let standings = self.standings();
+        let mut warned = locked(&self.warned);
+        warned.retain(|(standing, at)| {
+            standings.contains(standing) && now.since(*at) < Duration::from_secs(DAY)
+        });
+        let mut due = Vec::new();
+        for standing in standings {
+            let left = standing.left(now);
+            let said = warned.iter().any(|(known, _)| *known == standing);
+            if left != Left::Plenty && !said {
+                warned.push((standing.clone(), now));
+                due.push((standing, left));
+            }
+        }
+        due
+    }
+
+    fn look_at_all(&self) {
+        let servers = locked(&self.servers).clone();
+        let guacds = locked(&self.guacds).clone();
+        for live in servers {
+            if live.look() {
+                inspect::warn_of_key(live.recipe());
+            }
+        }
+        for live in guacds {
+            live.look();
+        }
+    }
+}
+
+/// What the reload does with every configuration, and at every look.
+impl Beside for Certificates {
+    fn check(&self, config: &Config) -> Result<(), String> {
+        let Some(tls) = &config.guacd.tls else {
+            return Ok(());
+        };
+        let checked = self.connector(tls);
+        checked
+            .map(drop)
+            .map_err(|fault| format!("fault: [guacd] {fault}"))
+    }
+
+    fn look(&self) {
+        self.look_at_all();
+        self.warn_of_dates();
+    }
+}
+
+impl Standing {
+    /// What is left of its time.
+    pub(super) fn left(&self, now: Timestamp) -> Left {
+        if now < self.not_before {
+            Left::NotYet
+        } else if now >= self.not_after {
+            Left::Expired
+        } else if self.not_after.since(now) < AHEAD {
+            Left::Days(self.not_after.since(now).as_secs() / DAY)
+        } else {
+            Left::Plenty
+        }
+    }
+}
+
+/// By the system's clock: the dates of certificates are its.
+pub(super) fn now() -> Timestamp {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
+    Timestamp::default() + since_epoch.unwrap_or(Duration::ZERO)
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    // What is in them is whole at every moment.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,72 @@
+//! Looks at the files a configuration names before they are used.
+
+use std::os::unix::fs::PermissionsExt;
+
+use tracing::warn;
+
+use super::certificates::{Certificates, Left, now};
+use crate::clock::rfc3339;
+use crate::config::{Config, ServerTls};
+
+/// What is to be said of a configuration's certificates.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Inspection {
+    /// What cannot be used; the broker does not start with it.
+    pub faults: Vec<String>,
+    /// What can, and will not do for long.
+    pub warnings: Vec<String>,
+}
+
+/// Reads every certificate and key a configuration names. Blocks.
+pub fn inspect(config: &Config) -> Inspection {
+    let certificates = Certificates::default();
+    let mut said = Inspection::default();
+    for listen in &config.listen {
+        if let Some(tls) = &listen.tls {
+            if let Err(fault) = certificates.acceptor(tls) {
+                let address = listen.address;
+                said.faults.push(format!("[[listen]] {address}: {fault}"));
+            }
+            said.warnings.extend(open_key(tls));
+        }
+    }
+    if let Some(Err(fault)) = config
+        .guacd
+        .tls
+        .as_ref()
+        .map(|tls| certificates.connector(tls))
+    {
+        said.faults.push(format!("[guacd] {fault}"));
+    }
+    let now = now();
+    for standing in certificates.standings() {
+        let what = match standing.left(now) {
+            Left::Plenty => continue,
+            Left::Days(days) => {
+                format!("expires in {days} days, at {}", rfc3339(standing.not_after))
+            }
+            Left::Expired => format!("has expired at {}", rfc3339(standing.not_after)),
+            Left::NotYet => format!("is not valid before {}", rfc3339(standing.not_before)),
+        };
+        let (key, file, subject) = (standing.key, standing.file, standing.subject);
+        let warning = format!("{key} {file}: the certificate of {subject} {what}");
+        said.warnings.push(warning);
+    }
+    said
+}
+
+/// Says in the log that a key is open to everybody.
+pub(super) fn warn_of_key(tls: &ServerTls) {
+    if let Some(reason) = open_key(tls) {
+        warn!(reason, "Private key is open to everybody");
+    }
+}
+
+fn open_key(tls: &ServerTls) -> Option<String> {
+    let about = std::fs::metadata(&tls.key_file).ok()?;
+    let mode = about.permissions().mode() & 0o777;
+    let path = tls.key_file.display();
+    (mode & 0o007 != 0).then(|| {
+        format!("tls_key_file {path}: everybody may read the private key (mode {mode:04o}): chmod o= {path}")
+    })
+}
