@@ -91,7 +91,7 @@ mod tests {
 
     use super::*;
     use crate::placement::{
-        Directory, Farm, FarmOverrides, Host, HostView, Request, Rules, Snapshot, Timestamp, decide,
+        Directory, Farm, FarmOverrides, Host, Request, Rules, Snapshot, Timestamp, decide,
     };
 
     fn described<T: PartialSchema>() -> BTreeSet<String> {
@@ -135,7 +135,7 @@ mod tests {
         };
         let snapshot = Snapshot {
             directory: std::sync::Arc::new(Directory::new(rules, [host], [farm], [])),
-            hosts: [("h".into(), std::sync::Arc::new(HostView::default()))].into(),
+            hosts: [("h".into(), std::sync::Arc::default())].into(),
             ..Snapshot::default()
         };
         let mut request = Request::default();

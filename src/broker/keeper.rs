@@ -4,6 +4,9 @@
 //! does not wait; the keeper does the writing. While the store fails, notes
 //! wait here (at most two a tunnel) and are tried again.
 
+mod findings;
+mod watch;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,9 +18,13 @@ use tracing::{debug, info, warn};
 
 use super::Leases;
 use crate::placement::{
-    FarmId, HostId, LeaseKey, RENEWAL, Timestamp, Trust, TunnelId, UNSEEN, UserKey,
+    FarmId, Finding, HostId, LeaseKey, RENEWAL, Timestamp, Trust, TunnelId, UNSEEN, UserKey,
 };
 use crate::store::StoreError;
+
+pub use findings::LeaseFigures;
+pub(super) use findings::{Guest, LeaseChanges};
+use watch::Watch;
 
 /// Leases written at a time.
 const TOGETHER: usize = 64;
@@ -39,6 +46,7 @@ pub struct Keeper {
     failing: bool,
     /// When every record is looked through next.
     next_sweep: Instant,
+    watch: Watch,
 }
 
 /// The way to tell the keeper.
@@ -66,9 +74,13 @@ pub(super) struct Claim {
 }
 
 #[derive(Debug)]
-struct Note {
-    kept: Kept,
-    news: News,
+enum Note {
+    /// Something happened to a tunnel with a lease.
+    Tunnel(Kept, News),
+    /// A tunnel that began without one ended.
+    Gone(TunnelId),
+    /// A host's report means something.
+    Found(HostId, Finding),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,13 +108,19 @@ pub(super) struct State {
     ended: Option<Instant>,
     /// It may be somebody else who only says to be this user.
     doubtful: bool,
+    /// Its host reports the logon.
+    shown: bool,
 }
 
 impl State {
-    /// A logon nobody reports is believed once the session has lasted: a wrong
-    /// password would have ended it.
+    /// A logon is believed once it is reported; one that nobody reports, once
+    /// the session has lasted: a wrong password would have ended it.
     fn confirmed_at(&self) -> Option<Instant> {
-        let at = self.stood.filter(|_| self.doubtful)? + UNSEEN;
+        let stood = self.stood.filter(|_| self.doubtful)?;
+        if self.shown {
+            return Some(stood);
+        }
+        let at = stood + UNSEEN;
         self.ended.is_none_or(|ended| ended >= at).then_some(at)
     }
 
@@ -127,6 +145,12 @@ impl Tell {
             void: false,
         }
     }
+
+    fn send(&self, note: Note) {
+        // The keeper outlives the tunnels; at the very end of the process there
+        // is nobody left to tell, and the lease runs out by itself.
+        let _ = self.0.send(note);
+    }
 }
 
 impl Held {
@@ -145,19 +169,15 @@ impl Held {
     }
 
     fn note(&self, news: News) {
-        // The keeper outlives the tunnels; at the very end of the process there
-        // is nobody left to tell, and the lease runs out by itself.
-        let _ = self.tell.0.send(Note {
-            kept: Kept {
-                claim: self.claim.clone(),
-                state: State {
-                    doubtful: self.claim.trust == Trust::Doubtful,
-                    ..State::default()
-                },
-                due: Instant::now() + RENEWAL,
+        let kept = Kept {
+            claim: self.claim.clone(),
+            state: State {
+                doubtful: self.claim.trust == Trust::Doubtful,
+                ..State::default()
             },
-            news,
-        });
+            due: Instant::now() + RENEWAL,
+        };
+        self.tell.send(Note::Tunnel(kept, news));
     }
 }
 
@@ -178,6 +198,7 @@ impl Keeper {
             tunnels: BTreeMap::new(),
             failing: false,
             next_sweep: Instant::now() + DAY,
+            watch: Watch::default(),
         };
         (keeper, Tell(tell))
     }
@@ -194,9 +215,14 @@ impl Keeper {
                     if count == 0 {
                         break;
                     }
-                    notes.drain(..).for_each(|note| self.hear(note));
+                    for note in notes.drain(..) {
+                        self.hear(note).await;
+                    }
                 }
-                _ = tick.tick() => self.sweep().await,
+                _ = tick.tick() => {
+                    self.watch.look(&self.leases);
+                    self.sweep().await;
+                }
             }
             self.write_due().await;
         }
@@ -228,8 +254,13 @@ impl Keeper {
         }
     }
 
-    fn hear(&mut self, Note { kept, news }: Note) {
+    async fn hear(&mut self, note: Note) {
         let now = Instant::now();
+        let (kept, news) = match note {
+            Note::Tunnel(kept, news) => (kept, news),
+            Note::Gone(tunnel) => return self.guest_left(&tunnel, now),
+            Note::Found(host, finding) => return self.heed(host, finding).await,
+        };
         let tunnel = kept.claim.tunnel.clone();
         let kept = self.tunnels.entry(tunnel).or_insert(kept);
         kept.state.hear(news, now);
@@ -288,6 +319,8 @@ impl Keeper {
             kept.due = now + pause;
             if state.is_confirmed(asked) {
                 kept.state.doubtful = false;
+                let host = &kept.claim.host;
+                self.leases.fleet.believe(host, tunnel);
             } else if let Some(at) = state.confirmed_at() {
                 kept.due = kept.due.min(at);
             }
@@ -326,10 +359,13 @@ impl Leases {
         } = claim;
         let confirmed = state.is_confirmed(asked);
         self.update(&claim.key, |record| {
-            let mut trust = claim.trust;
+            // Believed once, it stays so, even where its hold has run out.
+            let trust = match state.doubtful && !confirmed {
+                true => Trust::Doubtful,
+                false => Trust::Plain,
+            };
             if confirmed {
                 record.confirm(tunnel);
-                trust = Trust::Plain;
             }
             let counts = state.stood.is_some() || state.ended.is_none();
             if counts && !record.tunnels(now).any(|known| known == tunnel) {

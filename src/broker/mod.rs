@@ -20,8 +20,8 @@ use uuid::Uuid;
 use crate::clock::Clock;
 use crate::fleet::{Fleet, Seat};
 use crate::placement::{
-    Aim, Candidate, Conduct, Decision, Directory, Exclusion, LeaseKey, LeaseRecord, Mode, Outcome,
-    Refusal, Request, TunnelId, decide, survey, unreadable,
+    Aim, Candidate, Conduct, Decision, Directory, Exclusion, HostId, LeaseKey, LeaseRecord, Mode,
+    Outcome, Refusal, Report, Request, TunnelId, decide, survey, unreadable,
 };
 use crate::store::{Replaced, Store, StoreError, Version, Versioned};
 
@@ -29,8 +29,8 @@ pub use administer::Released;
 pub use decisions::{
     Act, Asked, Decisions, Losses, Record, Recorder, Rewritten, Sighting, Sightings,
 };
-pub use keeper::Keeper;
-use keeper::{Claim, Held, Tell};
+use keeper::{Claim, Guest, Held, LeaseChanges, Tell};
+pub use keeper::{Keeper, LeaseFigures};
 pub use modes::{Changed, HostChanged, ModeError, Modes, Target, Wish, WishError};
 
 /// Places users and keeps their leases.
@@ -49,6 +49,7 @@ pub(crate) struct Leases {
     store: Arc<dyn Store>,
     fleet: Arc<Fleet>,
     clock: Clock,
+    changes: LeaseChanges,
 }
 
 /// One decision's name, in the log, in the refusal's text and wherever the
@@ -101,6 +102,8 @@ pub enum PlaceError {
 pub struct Hold {
     seat: Seat,
     lease: Option<Held>,
+    // After `seat`: a tunnel that is told to be gone is counted no more.
+    _guest: Option<Guest>,
     clock: Clock,
 }
 
@@ -119,8 +122,10 @@ impl Broker {
             store,
             fleet: Arc::clone(&fleet),
             clock,
+            changes: LeaseChanges::default(),
         });
         leases.adopt().await?;
+        leases.fleet.listens_from(clock.now());
         let (keeper, tell) = Keeper::new(Arc::clone(&leases));
         let broker = Self {
             fleet,
@@ -309,9 +314,33 @@ impl Broker {
             held.claimed();
             lease = Some(held);
         }
-        let clock = self.clock;
-        answer.hold = Some(Hold { seat, lease, clock });
+        let guest = lease.is_none().then(|| Guest {
+            tunnel: tunnel.clone(),
+            tell: self.keeper.clone(),
+        });
+        answer.hold = Some(Hold {
+            seat,
+            lease,
+            _guest: guest,
+            clock: self.clock,
+        });
         Ok(Some(answer))
+    }
+
+    /// Takes over what a host's agent reports, and what that means for tunnels
+    /// and leases. False where a newer report is known, or nothing of the host.
+    pub fn hear(&self, host: &HostId, report: Report) -> bool {
+        let found = self.fleet.note_report(host, report, self.clock.now());
+        let is_news = found.is_some();
+        for finding in found.into_iter().flatten() {
+            self.keeper.found(host, finding);
+        }
+        is_news
+    }
+
+    /// How often reports changed leases.
+    pub fn lease_figures(&self) -> LeaseFigures {
+        self.leases.changes.so_far()
     }
 
     /// Whether decisions are to be acted on.
@@ -389,15 +418,28 @@ impl Leases {
         key: &LeaseKey,
         change: impl Fn(&mut LeaseRecord),
     ) -> Result<(), StoreError> {
+        let changed = self.update_if(key, |record| {
+            change(record);
+            true
+        });
+        changed.await.map(|_| ())
+    }
+
+    /// The same where `change` says that it is to be written; returns that.
+    async fn update_if(
+        &self,
+        key: &LeaseKey,
+        change: impl Fn(&mut LeaseRecord) -> bool,
+    ) -> Result<bool, StoreError> {
         loop {
             let known = self.store.read(key).await?;
             let mut record = known.record.clone();
-            change(&mut record);
-            if record == known.record {
-                return Ok(());
+            let wanted = change(&mut record);
+            if !wanted || record == known.record {
+                return Ok(wanted);
             }
             if self.write(key, known.version, record).await? == Replaced::Done {
-                return Ok(());
+                return Ok(true);
             }
         }
     }

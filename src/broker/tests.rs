@@ -17,6 +17,7 @@ mod commits;
 mod doubt;
 mod names;
 mod reload;
+mod reports;
 mod waiting;
 
 fn directory(hosts: &[&str]) -> Arc<Directory> {
@@ -140,7 +141,7 @@ impl House {
         Self::with(hosts, |embedded| Arc::new(embedded)).await
     }
 
-    async fn ruled(hosts: &[&str], change: impl FnOnce(&mut Rules)) -> Self {
+    pub(super) async fn ruled(hosts: &[&str], change: impl FnOnce(&mut Rules)) -> Self {
         let mut rules = Rules::default();
         change(&mut rules);
         Self::open(ruled(hosts, rules), |embedded| Arc::new(embedded)).await

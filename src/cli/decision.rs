@@ -219,6 +219,7 @@ impl Told {
                     Reach::Online => "online",
                     Reach::Unknown => "unknown",
                     Reach::Silent => "silent",
+                    Reach::LastKnown => "last known",
                     Reach::Dead => "dead",
                 }
                 .to_owned(),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::{Fleet, State};
 use crate::placement::{
-    Directory, Host, HostId, HostView, Mode, Modes, Orders, Probe, Snapshot, Timestamp,
+    Directory, Host, HostId, HostView, Known, Mode, Modes, Orders, Probe, Snapshot, Timestamp,
 };
 
 impl Fleet {
@@ -55,25 +55,26 @@ impl State {
 }
 
 /// A host that nothing is known of yet but what was ordered for it.
-pub(super) fn fresh(host: &Host, orders: Option<&Arc<Orders>>) -> Arc<HostView> {
-    Arc::new(HostView {
+pub(super) fn fresh(host: &Host, orders: Option<&Arc<Orders>>) -> Arc<Known> {
+    let view = HostView {
         modes: Modes {
             configured: host.mode,
             orders: orders.cloned().unwrap_or_default(),
         },
         ..HostView::default()
-    })
+    };
+    Arc::new(view.into())
 }
 
 /// What is known of a host, under its new configuration. `before` is the old
 /// one; `None` for a host that was taken out and is put back while it is still
 /// in use: nobody has probed it meanwhile.
 fn carried_over(
-    mut view: Arc<HostView>,
+    mut view: Arc<Known>,
     before: Option<&Host>,
     host: &Host,
     now: Timestamp,
-) -> Arc<HostView> {
+) -> Arc<Known> {
     if view.modes.configured != host.mode {
         let view = Arc::make_mut(&mut view);
         let was = view.mode(now);

@@ -8,6 +8,7 @@
 mod apply;
 mod modes;
 mod probe;
+mod report;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,8 +18,8 @@ use arc_swap::ArcSwap;
 use tokio::sync::watch;
 
 use crate::placement::{
-    Decision, Directory, Host, HostId, HostView, LeaseKey, LeaseRecord, LeaseState, Orders,
-    Outcome, Probe, Snapshot, Timestamp, TunnelId, TunnelView,
+    Decision, Directory, Host, HostId, HostView, Known, LeaseKey, LeaseRecord, LeaseState, Orders,
+    Outcome, Probe, Snapshot, Timestamp, Trust, TunnelId, TunnelView,
 };
 
 pub use probe::Prober;
@@ -53,7 +54,7 @@ impl Fleet {
             configuration: 1,
             hosts: hosts.collect(),
             directory,
-            people: Arc::default(),
+            ..Snapshot::default()
         };
         Arc::new(Self {
             probed: watch::Sender::new(apply::is_probed(&snapshot)),
@@ -65,6 +66,11 @@ impl Fleet {
             }),
             generation: watch::Sender::new(1),
         })
+    }
+
+    /// From this moment on agents can be heard.
+    pub fn listens_from(&self, now: Timestamp) {
+        self.change(|state| state.snapshot.started = now);
     }
 
     /// The picture as it stands.
@@ -110,6 +116,7 @@ impl Fleet {
                 user: decision.user.clone(),
                 trust: decision.trust,
                 farm: farm.clone(),
+                resource: decision.resource.clone(),
                 since: now,
                 stood: None,
             };
@@ -121,6 +128,13 @@ impl Fleet {
             };
             (true, (decision, Some(seat)))
         })
+    }
+
+    /// A tunnel that was in doubt is its user's after all.
+    pub fn believe(&self, host: &HostId, tunnel: &TunnelId) {
+        self.change(|state| {
+            state.tunnel(host, tunnel, |known| known.trust = Trust::Plain);
+        });
     }
 
     /// Takes over what the store says of a key's leases. A lease with an open
@@ -203,7 +217,8 @@ impl Fleet {
             if host.is_none_or(|host| !apply::same_place(host, asked)) {
                 return (false, None);
             }
-            let lasted = state.note_answer(&asked.id, answers, now);
+            let at_start = !*self.probed.borrow();
+            let lasted = state.note_answer(&asked.id, answers, at_start, now);
             (lasted.is_some(), lasted)
         })
     }
@@ -247,15 +262,34 @@ impl State {
     /// Changes one host; one that nothing is known of has no figures.
     fn host(&mut self, id: &HostId, change: impl FnOnce(&mut HostView)) {
         if let Some(view) = self.snapshot.hosts.get_mut(id) {
-            change(Arc::make_mut(view));
+            let known: &mut Known = Arc::make_mut(view);
+            change(known);
         }
         self.forget_if_gone(id);
     }
 
-    fn note_answer(&mut self, id: &HostId, answers: bool, now: Timestamp) -> Option<Duration> {
+    /// Changes one tunnel, where it is still open.
+    fn tunnel(&mut self, host: &HostId, id: &TunnelId, change: impl FnOnce(&mut TunnelView)) {
+        self.host(host, |view| {
+            if let Some(known) = view.tunnels.iter_mut().find(|t| &t.tunnel == id) {
+                change(known);
+            }
+        });
+    }
+
+    /// `at_start`: some host has not been probed since we started.
+    fn note_answer(
+        &mut self,
+        id: &HostId,
+        answers: bool,
+        at_start: bool,
+        now: Timestamp,
+    ) -> Option<Duration> {
         let view = self.snapshot.hosts.get(id)?;
-        // One that a tunnel proved meanwhile was there all along.
-        let returned = answers && view.failing_for(now).is_some();
+        // One that a tunnel proved meanwhile was there all along. One that a
+        // reload brought or moved is new.
+        let is_new = view.probe == Probe::Unknown && !at_start;
+        let returned = answers && (is_new || view.failing_for(now).is_some());
         let (probe, lasted) = match (view.probe, answers) {
             (Probe::Answering { .. }, true) | (Probe::Failing { .. }, false) => return None,
             (Probe::Answering { since }, false) => {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::*;
 use crate::placement::{
     Farm, FarmId, FarmOverrides, Host, Load, Mode, Outcome, ParameterValues, Placement, Reason,
-    ResourceKind, Rules, Trust, UserKey,
+    Report, ReportNumber, ResourceKind, Rules, Trust, UserKey,
 };
 
 const NOW: Timestamp = Timestamp::from_millis(1_000_000);
@@ -83,6 +83,23 @@ fn a_seat_counts_from_the_decision_until_it_is_dropped() {
     assert_eq!(view.tunnels[0].stood, Some(NOW));
     drop(seat);
     assert_eq!(load(&fleet, "a").active, 0);
+}
+
+#[test]
+fn a_tunnel_that_is_believed_is_in_doubt_no_more() {
+    let fleet = fleet();
+    let doubted = |_: &Snapshot| Decision {
+        trust: Trust::Doubtful,
+        ..placed_on("a")
+    };
+    let (_, seat) = fleet.seat(&"t1".into(), NOW, doubted);
+    let trust = || fleet.snapshot().hosts[&HostId::from("a")].tunnels[0].trust;
+    assert_eq!(trust(), Trust::Doubtful);
+    fleet.believe(&"a".into(), &"another".into());
+    assert_eq!(trust(), Trust::Doubtful);
+    fleet.believe(&"a".into(), &"t1".into());
+    assert_eq!(trust(), Trust::Plain);
+    drop(seat);
 }
 
 #[test]
@@ -289,4 +306,58 @@ fn to_note_somebody_known_copies_nobody() {
     let before = Arc::clone(&fleet.snapshot().people);
     fleet.note_leases(&key, &record, NOW);
     assert!(Arc::ptr_eq(&before, &fleet.snapshot().people));
+}
+
+fn report(received: Timestamp) -> Report {
+    Report {
+        received,
+        taken: received,
+        health: 100,
+        rdp_listener_ok: true,
+        cpu_percent: None,
+        memory_used_percent: None,
+        sessions: Vec::new(),
+        missing_remote_apps: Vec::new(),
+        order: None,
+        overclaims: false,
+    }
+}
+
+#[test]
+fn an_agent_heard_again_starts_its_host_slowly_unless_all_were_silent() {
+    let (first, second) = (later(0), later(31));
+    let heard = |fleet: &Fleet, host: &str, at| {
+        assert!(fleet.note_report(&host.into(), report(at), at).is_some());
+    };
+    for (all_silent, expected) in [(false, Some(second)), (true, None)] {
+        let fleet = fleet();
+        for host in ["a", "b"] {
+            fleet.note_probe(&host.into(), true, NOW);
+            heard(&fleet, host, first);
+            assert_eq!(usable_since(&fleet, host), None);
+        }
+        if !all_silent {
+            heard(&fleet, "b", later(20));
+        }
+        heard(&fleet, "a", second);
+        assert_eq!(usable_since(&fleet, "a"), expected);
+    }
+}
+
+#[test]
+fn a_report_that_is_not_news_changes_nothing() {
+    let fleet = fleet();
+    let ordered = |seq| Report {
+        order: Some(ReportNumber { boot: 1, seq }),
+        ..report(NOW)
+    };
+    assert!(fleet.note_report(&"a".into(), ordered(2), NOW).is_some());
+    let before = fleet.snapshot().generation;
+    assert!(fleet.note_report(&"a".into(), ordered(2), NOW).is_none());
+    assert!(
+        fleet
+            .note_report(&"nobody".into(), ordered(3), NOW)
+            .is_none()
+    );
+    assert_eq!(fleet.snapshot().generation, before);
 }

@@ -28,6 +28,9 @@ pub struct Aim<'a> {
     pub resource: Option<&'a Resource>,
     /// The farm to look in.
     pub farm: &'a Farm,
+    /// The alias of the RemoteApp asked for: the resource's, or where that
+    /// leaves the connection alone, the connection's own.
+    pub remote_app: Option<String>,
     /// Who asks; `None` where Guacamole will prompt.
     pub user: Option<UserKey>,
     /// Whether that is to be believed.
@@ -91,6 +94,7 @@ impl<'a> Aim<'a> {
         Ok(Self {
             resource,
             farm,
+            remote_app: remote_app(resource, &request.carriers),
             trust: match (who.doubtful, who.ambiguous) {
                 (true, _) => Trust::Doubtful,
                 (false, true) => Trust::Ambiguous,
@@ -106,13 +110,15 @@ impl<'a> Aim<'a> {
         self.resource
             .map_or(&ResourceKind::AsConnected, |r| &r.kind)
     }
+}
 
-    /// The alias of the RemoteApp asked for.
-    pub fn remote_app(&self) -> Option<&str> {
-        match self.kind() {
-            ResourceKind::RemoteApp(app) => Some(&app.alias),
-            ResourceKind::Desktop | ResourceKind::AsConnected => None,
-        }
+/// What of a RemoteApp a connection will ask its host for.
+fn remote_app(resource: Option<&Resource>, carriers: &Carriers) -> Option<String> {
+    let own = Some(&carriers.remote_app).filter(|own| !own.is_empty());
+    match resource.map(|r| &r.kind) {
+        Some(ResourceKind::RemoteApp(app)) => Some(app.alias.clone()),
+        Some(ResourceKind::Desktop) => None,
+        Some(ResourceKind::AsConnected) | None => own.cloned(),
     }
 }
 

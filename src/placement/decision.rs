@@ -12,9 +12,11 @@ use super::identity::UserKey;
 use super::ids::{FarmId, HostId, ResourceId};
 use super::lease_key::LeaseKey;
 use super::mode::Order;
+use super::reach::Reach;
+use super::report::SessionState;
 use super::score::Score;
 use super::selector::SelectorError;
-use super::snapshot::{Occupancy, Probe, Reach, SessionState};
+use super::snapshot::{Occupancy, Probe};
 use super::time::Timestamp;
 
 /// A decision, able to explain itself.

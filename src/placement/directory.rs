@@ -148,6 +148,8 @@ pub struct Directory {
     members: BTreeMap<FarmId, BTreeSet<HostId>>,
     // INVARIANT: derived; one entry a host.
     caps: BTreeMap<HostId, Caps>,
+    // INVARIANT: derived; `members` in order, each with its caps.
+    rosters: BTreeMap<FarmId, Vec<(HostId, Caps)>>,
 }
 
 impl Directory {
@@ -176,9 +178,17 @@ impl Directory {
             resources,
             members,
             caps: BTreeMap::new(),
+            rosters: BTreeMap::new(),
         };
         let caps = |host: &Host| (host.id.clone(), directory.work_out_caps(host));
         directory.caps = directory.hosts.values().map(caps).collect();
+        let roster = |(farm, ids): (&FarmId, &BTreeSet<HostId>)| {
+            let bounded = ids
+                .iter()
+                .filter_map(|id| Some((id.clone(), directory.caps(id)?)));
+            (farm.clone(), bounded.collect())
+        };
+        directory.rosters = directory.members.iter().map(roster).collect();
         directory
     }
 
@@ -222,22 +232,38 @@ impl Directory {
         self.members.get(farm).into_iter().flatten()
     }
 
+    /// The farm's hosts, in id order, each with what bounds it.
+    pub(super) fn roster(&self, farm: &FarmId) -> &[(HostId, Caps)] {
+        self.rosters.get(farm).map_or(&[], Vec::as_slice)
+    }
+
     /// What bounds a host; `None` for one that is not here.
     pub fn caps(&self, host: &HostId) -> Option<Caps> {
         self.caps.get(host).copied()
     }
 
-    /// The host's own word, then that of the farm that rules it, then the
-    /// global rules. Of several farms the first of its own `farm_ids` rules,
-    /// then the first in id order.
-    fn work_out_caps(&self, host: &Host) -> Caps {
+    /// The domain of users whom the host names without one.
+    pub fn default_domain(&self, host: &HostId) -> Option<&str> {
+        let ruling = self.hosts.get(host).and_then(|host| self.ruling_farm(host));
+        let own = ruling.and_then(|farm| farm.overrides.default_domain.as_deref());
+        own.or(self.rules.default_domain.as_deref())
+    }
+
+    /// Of several farms the first of the host's own `farm_ids` rules it, then
+    /// the first in id order.
+    fn ruling_farm(&self, host: &Host) -> Option<&Farm> {
         let own = host.farm_ids.iter().filter_map(|id| self.farms.get(id));
         let others = self
             .farms
             .values()
             .filter(|farm| self.is_member(&farm.id, &host.id));
-        let ruling = own.chain(others).next();
-        let overrides = ruling.map(|farm| &farm.overrides);
+        own.chain(others).next()
+    }
+
+    /// The host's own word, then that of the farm that rules it, then the
+    /// global rules.
+    fn work_out_caps(&self, host: &Host) -> Caps {
+        let overrides = self.ruling_farm(host).map(|farm| &farm.overrides);
         let of_farm = |pick: fn(&FarmOverrides) -> Option<u32>| overrides.and_then(pick);
         Caps {
             max_sessions: host

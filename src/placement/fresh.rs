@@ -2,34 +2,33 @@
 //! highest score.
 
 use super::aim::Aim;
+use super::count::Known;
 use super::decision::{Candidate, Exclusion, Refusal};
 use super::ids::HostId;
 use super::mode::Mode;
+use super::reach::{Reach, Silence};
 use super::rules::{Caps, Rules};
 use super::score::{Means, Score, tie_hash};
-use super::snapshot::{HostView, Occupancy, Reach, Snapshot};
+use super::snapshot::{HostView, Occupancy, Snapshot};
 use super::time::Timestamp;
 
 /// Every host of the farm with its score and what keeps it out, in id order.
 pub(super) fn candidates(snapshot: &Snapshot, aim: &Aim<'_>, now: Timestamp) -> Vec<Candidate> {
     let rules = snapshot.directory.rules();
     let weights = aim.farm.overrides.weights.unwrap_or(rules.weights);
-    let views = || {
-        let members = snapshot.directory.members(&aim.farm.id);
-        members.filter_map(|id| snapshot.hosts.get(id).map(|view| (id, view.as_ref())))
-    };
-    let hosts: Vec<_> = views().collect();
-    let means = Means::of(hosts.iter().map(|(_, view)| *view));
+    let hosts: Vec<_> = roster(snapshot, aim).collect();
+    let all = hosts.iter().map(|(_, _, view)| *view);
+    let silence = Silence::among(all, rules.offline_after, snapshot.started, now);
+    let means = Means::of(hosts.iter().map(|(_, _, view)| *view));
     hosts
         .into_iter()
-        .filter_map(|(id, view)| {
-            let caps = snapshot.directory.caps(id)?;
-            let reach = view.reach(rules.offline_after, now);
+        .map(|(id, caps, view)| {
+            let reach = view.reach_amid(silence, now);
             let occupancy = view.occupancy(caps, now);
             let mode = view.mode(now);
             let kept_out = exclusion(view, mode, reach, aim, rules);
             let order = view.modes.orders.at(now).filter(|_| mode != Mode::Online);
-            Some(Candidate {
+            Candidate {
                 host: id.clone(),
                 score: Score::of(view, means, &weights, now),
                 reach,
@@ -38,9 +37,24 @@ pub(super) fn candidates(snapshot: &Snapshot, aim: &Aim<'_>, now: Timestamp) -> 
                 occupancy,
                 exclusion: kept_out.or_else(|| over(occupancy, caps)),
                 order: order.cloned(),
-            })
+            }
         })
         .collect()
+}
+
+/// The farm's hosts of which anything is known. Both lists are in id order, and
+/// walked side by side: a farm may be large.
+fn roster<'a>(
+    snapshot: &'a Snapshot,
+    aim: &'a Aim<'_>,
+) -> impl Iterator<Item = (&'a HostId, Caps, &'a Known)> {
+    let mut known = snapshot.hosts.iter().peekable();
+    let members = snapshot.directory.roster(&aim.farm.id).iter();
+    members.filter_map(move |(id, caps)| {
+        while known.next_if(|(other, _)| *other < id).is_some() {}
+        let (_, view) = known.next_if(|(other, _)| *other == id)?;
+        Some((id, *caps, view.as_ref()))
+    })
 }
 
 /// Full hosts come last of all rules: that one passes by itself.
@@ -71,7 +85,7 @@ fn exclusion(
         Mode::Maintenance => return Some(Exclusion::Maintenance),
     }
     match reach {
-        Reach::Online => {}
+        Reach::Online | Reach::LastKnown => {}
         Reach::Unknown => return Some(Exclusion::NotProbed),
         Reach::Silent => return Some(Exclusion::AgentSilent),
         Reach::Dead => return Some(Exclusion::ProbeFails),
@@ -84,12 +98,9 @@ fn exclusion(
     if !report.rdp_listener_ok {
         return Some(Exclusion::NoListener);
     }
-    let missing = |alias| {
-        let mut gone = report.missing_remote_apps.iter();
-        gone.any(|known| known.eq_ignore_ascii_case(alias))
-    };
-    aim.remote_app()
-        .is_some_and(missing)
+    aim.remote_app
+        .as_deref()
+        .is_some_and(|alias| report.lacks(alias))
         .then_some(Exclusion::RemoteAppMissing)
 }
 
@@ -123,8 +134,7 @@ fn refusal(aim: &Aim<'_>, candidates: &[Candidate]) -> Refusal {
     if candidates.is_empty() {
         return Refusal::EmptyFarm(farm);
     }
-    let reachable =
-        |c: &Candidate| c.reach == Reach::Online && c.exclusion != Some(Exclusion::NoListener);
+    let reachable = |c: &Candidate| c.reach.is_good() && c.exclusion != Some(Exclusion::NoListener);
     let waiting = |c: &Candidate| c.exclusion == Some(Exclusion::LogonsPending);
     if candidates.iter().any(waiting) {
         return Refusal::LogonsPending(farm);

@@ -134,6 +134,22 @@ impl People {
         domain.is_none_or(|domain| self.domains(&user.user).contains(domain))
     }
 
+    /// A bare name takes the one domain it is known with; true where it is known
+    /// with several, so that it stays as it is.
+    pub(super) fn qualified(&self, user: UserKey, rules: &Rules) -> (UserKey, bool) {
+        if user.domain.is_some() {
+            return (user, false);
+        }
+        // A name may have been stored before the table knew its domain.
+        let known = self.domains(&user.user).iter();
+        let known: BTreeSet<_> = known
+            .map(|domain| translate(&rules.domains, domain))
+            .collect();
+        let ambiguous = known.len() > 1;
+        let only = known.first().filter(|_| !ambiguous).copied();
+        (user.qualified_by(only), ambiguous)
+    }
+
     /// The domains a user part was seen with.
     fn domains(&self, user: &str) -> &[String] {
         self.domains.get(user).map_or(&[], Vec::as_slice)
@@ -176,22 +192,9 @@ impl Claims {
         let Some(user) = user.map(|user| user.qualified_by(home)) else {
             return Who::default();
         };
-        if user.domain.is_some() {
-            return Who {
-                user: Some(user),
-                doubtful,
-                ambiguous: false,
-            };
-        }
-        // A name may have been stored before the table knew its domain.
-        let known = people.domains(&user.user).iter();
-        let known: BTreeSet<_> = known
-            .map(|domain| translate(&rules.domains, domain))
-            .collect();
-        let ambiguous = known.len() > 1;
-        let only = known.first().filter(|_| !ambiguous).copied();
+        let (user, ambiguous) = people.qualified(user, rules);
         Who {
-            user: Some(user.qualified_by(only)),
+            user: Some(user),
             doubtful,
             ambiguous,
         }

@@ -62,6 +62,23 @@ text_id! {
     TunnelId
 }
 
+impl TunnelId {
+    /// Longest name of a client that RDP carries, in characters (MS-RDPBCGR
+    /// 2.2.1.3.2: 32 bytes of UTF-16, the last character a NUL).
+    pub const TAG: usize = 15;
+
+    /// The client's name that a tunnel gets whose user is not known yet: the
+    /// host's agent reports it with the session, which tells who came by it.
+    pub fn tag(&self) -> String {
+        let digits: Vec<char> = self.0.chars().filter(char::is_ascii_hexdigit).collect();
+        // The end of a UUIDv7 is its random part.
+        let tail = digits.len().saturating_sub(Self::TAG - 3);
+        let tail = digits.get(tail..).unwrap_or_default();
+        tail.iter()
+            .fold("sg-".to_owned(), |tag, c| tag + &c.to_string())
+    }
+}
+
 /// The id an object without one gets from its name: lower case, each run of
 /// other than letters and digits made one `-`, none at the ends
 /// (`Office Desktop` becomes `office-desktop`). Empty where the name holds no

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use super::directory::Farm;
 use super::ids::{FarmId, HostId};
 use super::mode::{Mode, Modes, Orders};
-use super::snapshot::{HostView, Reach, Snapshot};
+use super::reach::Reach;
+use super::snapshot::{HostView, Snapshot};
 use super::time::Timestamp;
 
 /// A farm that orders would leave without a usable host.
@@ -52,7 +53,7 @@ fn first_moment(
                 configured: view.modes.configured,
                 orders: Arc::clone(given),
             };
-            (view.as_ref(), after)
+            (&***view, after)
         })
         .collect();
     let mut moments = vec![now];

@@ -8,6 +8,9 @@
 //! stood leaves the lease lingering when it ends; one that never stood takes
 //! back only what it brought, so an older lease is found as it was.
 
+mod doubt;
+mod sighting;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -217,7 +220,7 @@ impl LeaseRecord {
     /// A tunnel claims `host` in `farm` for [`CLAIM`]. False, and no claim,
     /// where another tunnel holds the farm's lease on another host: one user
     /// never has two. A doubtful tunnel moves no lease: on another host than
-    /// the lease's it goes without.
+    /// the lease's it goes without; and it keeps no lease from a believed one.
     #[must_use]
     pub fn claim(
         &mut self,
@@ -229,14 +232,14 @@ impl LeaseRecord {
     ) -> bool {
         self.expire(now);
         let doubtful = trust == Trust::Doubtful;
-        let held_elsewhere = |lease: &Lease| {
-            &lease.host != host && lease.holders.iter().any(|h| &h.tunnel != tunnel)
-        };
-        if self.leases.get(farm).is_some_and(held_elsewhere) {
-            return false;
-        }
-        if doubtful && self.leases.get(farm).is_some_and(|l| &l.host != host) {
-            return true;
+        if let Some(lease) = self.leases.get_mut(farm).filter(|l| &l.host != host) {
+            if lease.is_held_elsewhere(host, tunnel, doubtful) {
+                return false;
+            }
+            if doubtful {
+                return true;
+            }
+            lease.drop_doubtful();
         }
         let holder = Holder {
             tunnel: tunnel.clone(),

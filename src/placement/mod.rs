@@ -5,15 +5,20 @@
 //! never leaves the farm, and never chooses a host in maintenance.
 
 mod aim;
+mod alarm;
+mod count;
 mod decision;
 mod directory;
 mod fresh;
+mod hearing;
 mod identity;
 mod ids;
 mod last_host;
 mod lease;
 mod lease_key;
 mod mode;
+mod reach;
+mod report;
 mod resource;
 mod returning;
 mod rules;
@@ -26,10 +31,13 @@ mod time;
 mod tests;
 
 pub use aim::{Aim, Astray, Request, Trust};
+pub use alarm::{Alarm, alarms};
+pub use count::Known;
 pub use decision::{Candidate, Decision, Exclusion, Outcome, Placement, Reason, Refusal};
 pub use directory::{
     Directory, Farm, FarmOverrides, Host, ParameterValues, RemoteApp, Resource, ResourceKind,
 };
+pub use hearing::{Finding, findings};
 pub use identity::{Claims, People, UserKey, Who, fold};
 pub use ids::{FarmId, HostId, ResourceId, TunnelId, derive_id};
 pub use last_host::{Emptied, emptied};
@@ -38,15 +46,16 @@ pub use lease::{
 };
 pub use lease_key::LeaseKey;
 pub use mode::{Actor, Effect, MOST_TIMED, Mode, Modes, Order, Orders};
+pub use reach::{Reach, Silence, is_silent};
+pub use report::{Heard, Report, ReportNumber, Session, SessionState, Told};
 pub use resource::{Carried, Carriers};
 pub use rules::{Caps, Conduct, IdentitySource, Rules, Unmatched, Weights};
 pub use score::{Figure, Score, tie_hash};
 pub use selector::{Selector, SelectorError};
-pub use snapshot::{
-    HostView, Load, Occupancy, Probe, Reach, Report, Session, SessionState, Snapshot, TunnelView,
-    UNSEEN,
-};
+pub use snapshot::{HostView, Load, Occupancy, Probe, Snapshot, TunnelView, UNSEEN};
 pub use time::Timestamp;
+
+use std::borrow::Cow;
 
 use returning::Held;
 
@@ -76,6 +85,12 @@ pub fn decide(
         outcome: Outcome::Unmatched,
         candidates: Vec::new(),
     };
+    // Whoever merely names a user neither steers nor bars nor exhausts them.
+    let believed = match aim.trust {
+        Trust::Doubtful => Cow::Borrowed(leases),
+        Trust::Plain | Trust::Ambiguous => leases.without_doubt(),
+    };
+    let leases = believed.as_ref();
     let most = snapshot.directory.rules().max_tunnels_per_user;
     if most.is_some_and(|most| returning::tunnels_open(snapshot, &aim, leases, now) >= most) {
         decision.outcome = Outcome::Refused(Refusal::TooManyTunnels);
@@ -85,6 +100,7 @@ pub fn decide(
         Held::On(host) => Ok((host, Reason::Tunnel)),
         Held::Barred(host) => Err(Refusal::HeldElsewhere(host)),
         Held::Nowhere => {
+            // Whoever asks later why a lease decided wants to see the others.
             decision.candidates = fresh::candidates(snapshot, &aim, now);
             match returning::returning(snapshot, &aim, leases, now) {
                 Some((host, reason)) if returning::has_room(snapshot, &host, now) => {
@@ -119,6 +135,7 @@ pub fn newcomer(snapshot: &Snapshot, farm: &FarmId, now: Timestamp) -> Vec<Candi
     let farm = snapshot.directory.farm(farm);
     farm.map_or_else(Vec::new, |farm| {
         let aim = Aim {
+            remote_app: None,
             resource: None,
             farm,
             user: None,

@@ -4,13 +4,14 @@
 use std::collections::BTreeSet;
 
 use super::aim::{Aim, Trust};
+use super::count::{Known, Name};
 use super::decision::Reason;
 use super::ids::{FarmId, HostId};
 use super::lease::LeaseRecord;
 use super::lease_key::LeaseKey;
 use super::mode::Mode;
 use super::rules::Rules;
-use super::snapshot::{HostView, Snapshot};
+use super::snapshot::{HostView, Snapshot, TunnelView};
 use super::time::Timestamp;
 
 /// Where an open tunnel of this lease key keeps the user.
@@ -36,10 +37,15 @@ pub(super) fn held(
     let Some(key) = &aim.key else {
         return Held::Nowhere;
     };
+    // The record knows one host a farm, and nobody is given another beside it.
+    // Our own tunnels speak where the store has lost it.
+    let mut leased = leases.held(now).filter(|(farm, _)| **farm == aim.farm.id);
+    let here: Vec<_> = match leased.next() {
+        Some((_, host)) => vec![host],
+        None => tunnels(snapshot, aim, key, now, |farm| *farm == aim.farm.id).collect(),
+    };
     let mut barred = None;
-    let leased = leases.held(now).filter(|(farm, _)| **farm == aim.farm.id);
-    let leased = leased.map(|(_, host)| host);
-    for host in leased.chain(tunnels(snapshot, aim, key, |farm| *farm == aim.farm.id)) {
+    for host in here {
         if may_return(snapshot, aim, host, now).is_some() {
             return Held::On(host.clone());
         }
@@ -52,7 +58,7 @@ pub(super) fn held(
         None => leases
             .held(now)
             .map(|(_, host)| host)
-            .chain(tunnels(snapshot, aim, key, |_| true))
+            .chain(tunnels(snapshot, aim, key, now, |_| true))
             .find(|host| may_return(snapshot, aim, host, now).is_some())
             .map_or(Held::Nowhere, |host| Held::On(host.clone())),
     }
@@ -60,26 +66,33 @@ pub(super) fn held(
 
 /// Hosts on which our own tunnels of this key are open, in farms that count:
 /// the store may have lost a lease, the tunnel is still there. A host that left
-/// its farm still counts, since its tunnel does. A tunnel in doubt that has no
-/// part in the lease keeps others in doubt together, and draws no user who is
-/// believed.
+/// its farm still counts, since its tunnel does.
 fn tunnels<'a>(
     snapshot: &'a Snapshot,
     aim: &'a Aim<'_>,
     key: &'a LeaseKey,
+    now: Timestamp,
     counts: impl Fn(&FarmId) -> bool,
 ) -> impl Iterator<Item = &'a HostId> {
-    let in_doubt = aim.trust == Trust::Doubtful;
-    snapshot.hosts.iter().filter_map(move |(id, view)| {
+    let name = Name::of_key(key);
+    let hosts = snapshot.hosts.iter();
+    let hosts = hosts.filter(move |(_, view)| view.may_have_tunnel(name, now));
+    hosts.filter_map(move |(id, view)| {
         let mut open = view.tunnels.iter().filter(|t| counts(&t.farm));
-        open.any(|t| t.key.as_ref() == Some(key) && (in_doubt || t.trust != Trust::Doubtful))
+        open.any(|t| t.key.as_ref() == Some(key) && matters(t, aim))
             .then_some(id)
     })
 }
 
+/// Whether a tunnel of the user's name is anything to the one who asks: one in
+/// doubt keeps others in doubt together, and is nothing to a user who is
+/// believed.
+fn matters(tunnel: &TunnelView, aim: &Aim<'_>) -> bool {
+    aim.trust == Trust::Doubtful || tunnel.trust != Trust::Doubtful
+}
+
 /// How many tunnels the user has open: by the record on any replica, and here
-/// by any key, since a user may have one a resource, and a tunnel whose user is
-/// in doubt may be in no record.
+/// by any key, since a user may have one a resource.
 pub(super) fn tunnels_open(
     snapshot: &Snapshot,
     aim: &Aim<'_>,
@@ -91,7 +104,7 @@ pub(super) fn tunnels_open(
     };
     let here = snapshot.hosts.values().flat_map(|view| &view.tunnels);
     let here = here
-        .filter(|t| t.user.as_ref() == Some(user))
+        .filter(|t| t.user.as_ref() == Some(user) && matters(t, aim))
         .map(|t| &t.tunnel);
     let open: BTreeSet<_> = leases.tunnels(now).chain(here).collect();
     u32::try_from(open.len()).unwrap_or(u32::MAX)
@@ -120,14 +133,15 @@ fn session(snapshot: &Snapshot, aim: &Aim<'_>, now: Timestamp) -> Option<(HostId
     let user = aim.user.as_ref()?;
     let rules = snapshot.directory.rules();
     let mut best = None;
-    for host in snapshot.directory.members(&aim.farm.id) {
+    let name = Name::of_user(user);
+    let hosts = snapshot.hosts.iter();
+    for (host, _) in hosts.filter(|(_, view)| view.may_show(name, now)) {
         let Some(view) =
             may_return(snapshot, aim, host, now).filter(|v| is_available(v, rules, now))
         else {
             continue;
         };
-        let sessions = view.report.iter().flat_map(|report| &report.sessions);
-        for session in sessions.filter(|s| user.matches_session(&s.user)) {
+        for session in view.report.iter().flat_map(|report| report.of(user)) {
             let rank = (session.state, std::cmp::Reverse(session.latest));
             // Hosts come in id order, so an equal later one does not win.
             if best.as_ref().is_none_or(|(known, _)| rank < *known) {
@@ -166,7 +180,7 @@ fn may_return<'a>(
     aim: &Aim<'_>,
     host: &HostId,
     now: Timestamp,
-) -> Option<&'a HostView> {
+) -> Option<&'a Known> {
     let view = snapshot.hosts.get(host)?;
     let member = snapshot.directory.is_member(&aim.farm.id, host);
     (member && view.mode(now) != Mode::Maintenance).then_some(view)

@@ -7,10 +7,11 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::count::Known;
 use super::identity::UserKey;
 use super::ids::HostId;
 use super::rules::Weights;
-use super::snapshot::{HostView, Load};
+use super::snapshot::Load;
 use super::time::Timestamp;
 
 /// A host's score and what it is made of.
@@ -48,7 +49,7 @@ pub struct Means {
 
 impl Means {
     /// Over these hosts; zero where no host knows.
-    pub fn of<'a>(hosts: impl Iterator<Item = &'a HostView> + Clone) -> Self {
+    pub fn of<'a>(hosts: impl Iterator<Item = &'a Known> + Clone) -> Self {
         let reports = hosts.filter_map(|host| host.report.as_ref());
         Self {
             cpu: mean(reports.clone().filter_map(|r| percent(r.cpu_percent))),
@@ -59,7 +60,7 @@ impl Means {
 
 impl Score {
     /// The host's score at `now`, unknown figures taken from `means`.
-    pub fn of(host: &HostView, means: Means, weights: &Weights, now: Timestamp) -> Self {
+    pub fn of(host: &Known, means: Means, weights: &Weights, now: Timestamp) -> Self {
         let report = host.report.as_ref();
         let cpu = figure(report.and_then(|r| r.cpu_percent), means.cpu);
         let memory = figure(report.and_then(|r| r.memory_used_percent), means.memory);

@@ -10,11 +10,13 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::aim::Trust;
+use super::count::Known;
 use super::directory::Directory;
 use super::identity::{People, UserKey};
-use super::ids::{FarmId, HostId, TunnelId};
+use super::ids::{FarmId, HostId, ResourceId, TunnelId};
 use super::lease_key::LeaseKey;
 use super::mode::{Mode, Modes};
+use super::report::{Report, SessionState};
 use super::rules::Caps;
 use super::time::Timestamp;
 
@@ -35,9 +37,12 @@ pub struct Snapshot {
     /// of the configuration and has tunnels or lingering leases still: those
     /// tunnels count, and bar their users from other hosts. Such a host is in
     /// no farm, so that nobody is placed on it.
-    pub hosts: BTreeMap<HostId, Arc<HostView>>,
+    pub hosts: BTreeMap<HostId, Arc<Known>>,
     /// The qualified names seen so far.
     pub people: Arc<People>,
+    /// When this process began to listen: what was reported before that counts
+    /// for as long as an agent needs to be heard again.
+    pub started: Timestamp,
 }
 
 /// What is known of one host.
@@ -49,6 +54,9 @@ pub struct HostView {
     pub probe: Probe,
     /// The last report of the host's agent; `None` where no agent ever reported.
     pub report: Option<Report>,
+    /// Users an earlier report of the same start of the host showed and the last
+    /// one does not, where a tunnel or a lease of ours waits for them.
+    pub departed: BTreeSet<UserKey>,
     /// Our tunnels to this host, pending and stood.
     pub tunnels: Vec<TunnelView>,
     /// Leases that linger here without a tunnel, with their ends.
@@ -90,66 +98,12 @@ pub struct TunnelView {
     pub trust: Trust,
     /// The farm it was placed in.
     pub farm: FarmId,
+    /// The resource it was placed for; `None` where any host would do.
+    pub resource: Option<ResourceId>,
     /// When its seat was taken.
     pub since: Timestamp,
     /// When its RDP connection stood; `None` while pending.
     pub stood: Option<Timestamp>,
-}
-
-/// What a host's agent reported.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Report {
-    /// When we received it.
-    pub received: Timestamp,
-    /// 0 to 100.
-    pub health: u8,
-    /// False where the agent says that nothing listens for RDP.
-    pub rdp_listener_ok: bool,
-    /// 0 to 100; `None` where the agent could not tell.
-    pub cpu_percent: Option<f64>,
-    /// 0 to 100; `None` where the agent could not tell.
-    pub memory_used_percent: Option<f64>,
-    /// Sessions with a user name; listeners and an empty console are none.
-    pub sessions: Vec<Session>,
-    /// Aliases, with their `||`, that the host says it does not publish.
-    pub missing_remote_apps: Vec<String>,
-}
-
-/// One user's login on a host, as the host reports it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Session {
-    /// Whose.
-    pub user: UserKey,
-    /// What it is doing.
-    pub state: SessionState,
-    /// When it was last connected or logged on.
-    pub latest: Timestamp,
-}
-
-/// What a reported session is doing, best to return to first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum SessionState {
-    /// In use.
-    Active,
-    /// Connected, logon under way.
-    Connected,
-    /// Left behind.
-    Disconnected,
-}
-
-/// Whether a host can be reached for new sessions, and how that is known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Reach {
-    /// Its report is fresh, or its probe answers.
-    Online,
-    /// Nothing has been heard yet.
-    Unknown,
-    /// Its report is too old.
-    Silent,
-    /// Its probe fails.
-    Dead,
 }
 
 /// How full a host is.
@@ -182,33 +136,6 @@ impl HostView {
     /// again, or its mode is `online` again. `None` where it did all along.
     pub fn turned_usable(&self, now: Timestamp) -> Option<Timestamp> {
         self.usable_since.max(self.modes.online_since(now))
-    }
-
-    /// How long our probe has been failing. A tunnel that stood after it began
-    /// to fail proves the host: then the probe's path is blocked, not the host.
-    pub fn failing_for(&self, now: Timestamp) -> Option<Duration> {
-        let Probe::Failing { since } = self.probe else {
-            return None;
-        };
-        let proven = self
-            .tunnels
-            .iter()
-            .any(|t| t.stood.is_some_and(|at| at >= since));
-        (!proven).then(|| now.since(since))
-    }
-
-    /// Whether new sessions can reach this host.
-    pub fn reach(&self, offline_after: Duration, now: Timestamp) -> Reach {
-        if self.failing_for(now).is_some() {
-            return Reach::Dead;
-        }
-        match (&self.report, self.probe) {
-            (Some(report), _) if now.since(report.received) > offline_after => Reach::Silent,
-            (Some(_), _) => Reach::Online,
-            // Failing, yet proven by a tunnel.
-            (None, Probe::Answering { .. } | Probe::Failing { .. }) => Reach::Online,
-            (None, Probe::Unknown) => Reach::Unknown,
-        }
     }
 
     /// Health as the score counts it: the agent's, or 100 for a host without one.
@@ -268,6 +195,16 @@ impl HostView {
 
     /// How full the host is, and how full it may be now.
     pub fn occupancy(&self, caps: Caps, now: Timestamp) -> Occupancy {
+        let (users, pending) = self.users_and_pending(now);
+        Occupancy {
+            users,
+            pending,
+            pending_cap: self.pending_cap(caps, now),
+        }
+    }
+
+    /// Users on it and logons under way, each user once.
+    pub(super) fn users_and_pending(&self, now: Timestamp) -> (u32, u32) {
         let reported = self.report.as_ref().map_or(&[][..], |r| &r.sessions);
         let mut users: BTreeSet<_> = reported.iter().map(|session| &session.user).collect();
         let mut unnamed = 0;
@@ -298,16 +235,15 @@ impl HostView {
                 }
             }
         }
-        Occupancy {
-            users: count(users.len()).saturating_add(unnamed),
-            pending: count(logons.len()).saturating_add(unnamed_logons),
-            pending_cap: self.pending_cap(caps, now),
-        }
+        (
+            count(users.len()).saturating_add(unnamed),
+            count(logons.len()).saturating_add(unnamed_logons),
+        )
     }
 
     /// A host that turned usable starts with one logon at a time and reaches
     /// its cap evenly: else its good score would draw everybody at once.
-    fn pending_cap(&self, caps: Caps, now: Timestamp) -> u32 {
+    pub(super) fn pending_cap(&self, caps: Caps, now: Timestamp) -> u32 {
         let full = caps.max_pending_logons;
         let Some(since) = self.turned_usable(now) else {
             return full;

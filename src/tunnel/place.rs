@@ -11,7 +11,7 @@ use super::Gateway;
 use super::line::Line;
 use super::outcome::Outcome;
 use super::resolve::{Intent, Unreadable};
-use super::rewrite::{Missing, rewrite, tag};
+use super::rewrite::{Missing, rewrite};
 use super::stop::Stop;
 use crate::broker::{Act, Answer, Asked, Hold, PlaceError, Rewritten, Unplaced};
 use crate::placement::{self, Claims, Conduct, Refusal, Request, TunnelId};
@@ -178,10 +178,7 @@ impl Gateway {
             };
             let mut rewritten = parameters.clone();
             let resource = decision.resource.as_ref();
-            let tag = decision
-                .user
-                .is_none()
-                .then(|| tag(outcome.tunnel().as_str()));
+            let tag = decision.user.is_none().then(|| outcome.tunnel().tag());
             let names = rewrite(
                 &mut rewritten,
                 placement,

@@ -26,21 +26,6 @@ pub(super) struct Rewritten {
 
 const REMOTE_APP: [&str; 3] = ["remote-app", "remote-app-dir", "remote-app-args"];
 
-/// Longest `client-name` that RDP carries, in characters (MS-RDPBCGR
-/// 2.2.1.3.2: 32 bytes of UTF-16, the last character a NUL).
-const CLIENT_NAME: usize = 15;
-
-/// The `client-name` of a tunnel whose user is not known yet: the host's agent
-/// reports it with the session, which tells who came by this tunnel.
-pub(super) fn tag(tunnel: &str) -> String {
-    let digits: Vec<char> = tunnel.chars().filter(char::is_ascii_hexdigit).collect();
-    // The end of a UUIDv7 is its random part.
-    let tail = digits.len().saturating_sub(CLIENT_NAME - 3);
-    let tail = digits.get(tail..).unwrap_or_default();
-    tail.iter()
-        .fold("sg-".to_owned(), |tag, c| tag + &c.to_string())
-}
-
 /// Points the connection at its host and publishes what the resource says.
 /// `tag` marks a tunnel without a user.
 pub(super) fn rewrite(

@@ -89,6 +89,7 @@ fn report(host: u32) -> Report {
             user: user(host, nth)?,
             state,
             latest: NOW,
+            client_name: None,
         })
     });
     Report {
@@ -99,6 +100,9 @@ fn report(host: u32) -> Report {
         memory_used_percent: Some(f64::from(host % 89)),
         sessions: sessions.collect(),
         missing_remote_apps: Vec::new(),
+        order: None,
+        taken: NOW,
+        overclaims: false,
     }
 }
 
@@ -109,6 +113,7 @@ fn tunnels(host: u32, count: u32) -> Vec<TunnelView> {
         key: user(host, nth).as_ref().map(LeaseKey::of_user),
         user: user(host, nth),
         farm: farm_id(),
+        resource: None,
         since: NOW,
         stood: Some(NOW),
     };
@@ -137,7 +142,7 @@ fn view(host: u32, known: Known) -> HostView {
 }
 
 fn snapshot(known: Known) -> Snapshot {
-    let hosts = (0..HOSTS).map(|at| (host_id(at), Arc::new(view(at, known))));
+    let hosts = (0..HOSTS).map(|at| (host_id(at), Arc::new(view(at, known).into())));
     let mut people = People::default();
     let all = (0..HOSTS).flat_map(|at| (0..USERS_A_HOST).map(move |nth| user(at, nth)));
     all.flatten().for_each(|user| people.remember(&user));

@@ -47,6 +47,7 @@ fn session(nth: u32) -> Option<Session> {
         user,
         state,
         latest: NOW,
+        client_name: None,
     })
 }
 
@@ -61,6 +62,9 @@ fn view(size: Size, host: u32) -> HostView {
             .filter_map(session)
             .collect(),
         missing_remote_apps: Vec::new(),
+        order: None,
+        taken: NOW,
+        overclaims: false,
     };
     let until = NOW + Duration::from_secs(900);
     let lingering = share(size.leases, size, host).filter_map(user);
@@ -79,7 +83,7 @@ fn snapshot(size: Size) -> Snapshot {
     let config = farm::loaded(&farm::toml("", size.hosts, 1));
     let hosts = (0..size.hosts).map(|at| {
         let id = format!("rds-{at}").into();
-        (id, Arc::new(view(size, at)))
+        (id, Arc::new(view(size, at).into()))
     });
     let mut people = People::default();
     let known = (0..size.sessions.max(size.leases)).filter_map(user);

@@ -375,10 +375,11 @@ fn what_cannot_follow_is_said_to_need_a_restart() {
     stage.broker.placed("ann");
 }
 
-/// Configurations that have no host in common, and tell the application different things.
+/// Configurations that have no host in common, and tell the application different things. A host
+/// that a reload brings would start slowly, and keep the storm waiting.
 fn either(host: &str, port: u16, arguments: &str) -> String {
     format!(
-        "[broker]\nmax_pending_logons = 1000\n[[farms]]\nid = \"office\"\n\
+        "[broker]\nmax_pending_logons = 1000\nslow_start = \"0s\"\n[[farms]]\nid = \"office\"\n\
          [[hosts]]\nid = \"{host}\"\naddress = \"127.0.0.1\"\nport = {port}\nfarm_ids = [\"office\"]\n\
          [[resources]]\nid = \"sage\"\nkind = \"remoteapp\"\nfarm_id = \"office\"\n\
          remote_app = \"Sage\"\nremote_app_args = \"{arguments}\"\n"

@@ -16,12 +16,12 @@
 //!
 //! `scene` and `script` say what is configured and what may happen, `day` and
 //! `happen` let it happen, `world` is what is true, `broker` and `keeper` how
-//! the process keeps its picture; `model`, `timetable`, `figures` and `expect` are what the
-//! rules make of it, `verdict` and `sweep` whether that came out. `sabotage`
+//! the process keeps its picture; `model`, `timetable`, `figures`, `expect` and
+//! `sightings` are what the rules make of it, `verdict` and `sweep` whether that came out. `sabotage`
 //! shows that broken rules are noticed.
 //!
 //! Not rolled here: several replicas, a store that fails, a process frozen for
-//! longer than its claims live, and farms whose agents are all silent.
+//! longer than its claims live, and clients whose names are marks.
 
 use sessionguard::placement::decide;
 
@@ -42,6 +42,7 @@ mod replay;
 mod sabotage;
 mod scene;
 mod script;
+mod sightings;
 mod sweep;
 mod tally;
 mod timetable;
@@ -98,6 +99,9 @@ fn is_not_vacuous(tally: &Tally) {
         ("unknown resource", 1_000),
         ("no farm", 1_000),
         ("passed through", 1_000),
+        ("logon shown", 50),
+        ("lease moved", 50),
+        ("signed out", 500),
     ] {
         let count = tally.outcomes.get(outcome).copied().unwrap_or_default();
         assert!(count >= least, "only {count} of {least}: {outcome}");

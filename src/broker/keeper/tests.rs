@@ -40,6 +40,16 @@ fn a_logon_in_doubt_is_believed_once_it_has_stood_for_sixty_seconds() {
 }
 
 #[test]
+fn a_logon_that_is_reported_is_believed_at_once() {
+    let shown = || State {
+        shown: true,
+        ..in_doubt()
+    };
+    assert!(after(5, shown(), &[(News::Stood, 5)]));
+    assert!(!after(5, shown(), &[(News::Claimed, 0)]));
+}
+
+#[test]
 fn what_is_not_in_doubt_needs_no_belief() {
     assert!(!after(600, State::default(), &[(News::Stood, 0)]));
     assert_eq!(State::default().confirmed_at(), None);
@@ -55,7 +65,7 @@ fn news_adds_up() {
     let expected = State {
         stood: Some(start),
         ended: Some(start),
-        doubtful: false,
+        ..State::default()
     };
     assert_eq!(state, expected);
 }
@@ -188,4 +198,51 @@ async fn what_is_written_before_the_moment_is_confirmed_after_it() {
     assert_eq!(kept.due, start + 60 * SECOND);
     keeper.written(&tunnel, state, LEASE, start + 60 * SECOND);
     assert!(!keeper.tunnels[&tunnel].state.doubtful);
+    // And written once more, its hold lost meanwhile, it is still believed.
+    let kept = keeper.tunnels[&tunnel].clone();
+    keeper
+        .leases
+        .tell(&kept, LEASE, start + 90 * SECOND)
+        .await
+        .unwrap();
+    assert_eq!(house.record("ann").await.user(), Some(&kept.claim.user));
+}
+
+#[tokio::test]
+async fn an_alarm_is_said_when_it_begins_and_when_it_is_over_and_not_between() {
+    let house = House::ruled(&["a"], |r| r.offline_after = SECOND).await;
+    let leases = &house.broker.leases;
+    let report = || {
+        let now = leases.clock.now();
+        crate::placement::Report {
+            received: now,
+            taken: now,
+            health: 100,
+            rdp_listener_ok: true,
+            cpu_percent: None,
+            memory_used_percent: None,
+            sessions: Vec::new(),
+            missing_remote_apps: Vec::new(),
+            order: None,
+            overclaims: false,
+        }
+    };
+    let mut watch = Watch::default();
+    assert!(house.broker.hear(&"a".into(), report()));
+    let alarm = vec![crate::placement::Alarm::AgentsSilent("office".into())];
+    let began = async {
+        loop {
+            let (begun, over) = watch.look(leases);
+            assert_eq!(over, []);
+            if !begun.is_empty() {
+                break begun;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    let began = tokio::time::timeout(10 * SECOND, began).await;
+    assert_eq!(began.unwrap(), alarm);
+    assert_eq!(watch.look(leases), (vec![], vec![]));
+    assert!(house.broker.hear(&"a".into(), report()));
+    assert_eq!(watch.look(leases), (vec![], alarm));
 }

@@ -50,3 +50,29 @@ async fn with_require_match_nobody_gets_that_far() {
     assert_eq!(answer.refusal(), Some(&Refusal::LoginMismatch));
     assert_eq!(house.seats(), 0);
 }
+
+#[tokio::test]
+async fn a_stranger_on_a_host_keeps_its_user_from_none() {
+    let house = House::new(&["a", "b"]).await;
+    let (theirs, stranger) = house.place_as(&signed_in("ann", "mallory"), "t1").await;
+    stranger.stood();
+    house
+        .lease_becomes("ann", Some((theirs.as_str(), LeaseState::Live)))
+        .await;
+    // The host with the stranger's session on it scores less.
+    let (own, hold) = house.place("ann", "t2").await;
+    assert_ne!(own, theirs);
+    hold.stood();
+    let live = Some((own.as_str(), LeaseState::Live));
+    house.lease_becomes("ann", live).await;
+    drop(stranger);
+    let gone = async {
+        while house.seats() > 1 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), gone)
+        .await
+        .unwrap();
+    house.lease_becomes("ann", live).await;
+}

@@ -210,6 +210,26 @@ fn lingering_leases_keep_a_host_until_they_run_out() {
     assert!(view(&fleet, "a").is_none());
 }
 
+#[test]
+fn a_host_that_a_reload_brings_or_moves_starts_slowly_and_one_at_our_start_does_not() {
+    let later = NOW + Duration::from_secs(5);
+    let fleet = fleet(&["a"]);
+    assert_eq!(view(&fleet, "a").unwrap().usable_since, None);
+    let moved = host("a", 3390, Mode::Online);
+    fleet.apply(
+        directory([moved.clone(), host("b", 3389, Mode::Online)]),
+        NOW,
+    );
+    for id in ["a", "b"] {
+        fleet.note_probe(&id.into(), true, later);
+        assert_eq!(view(&fleet, id).unwrap().usable_since, Some(later), "{id}");
+    }
+    // One that does not answer yet is not usable yet.
+    fleet.apply(of(&["a", "b", "c"]), later);
+    fleet.note_probe(&"c".into(), false, later);
+    assert_eq!(view(&fleet, "c").unwrap().usable_since, None);
+}
+
 #[tokio::test]
 async fn nobody_waits_for_a_host_that_was_taken_out() {
     let fleet = Fleet::new(of(&["a", "b"]));

@@ -119,6 +119,9 @@ pub(super) fn report() -> Report {
         memory_used_percent: Some(0.0),
         sessions: Vec::new(),
         missing_remote_apps: Vec::new(),
+        order: None,
+        taken: NOW,
+        overclaims: false,
     }
 }
 
@@ -251,7 +254,7 @@ impl World {
             generation: 7,
             directory: Arc::new(self.directory()),
             hosts: hosts
-                .map(|(host, view)| (host.id.clone(), Arc::new(view.clone())))
+                .map(|(host, view)| (host.id.clone(), Arc::new(view.clone().into())))
                 .collect(),
             people: Arc::new(self.people.clone()),
             ..Snapshot::default()

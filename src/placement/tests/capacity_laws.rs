@@ -57,7 +57,8 @@ impl Rush {
 
     fn host(&mut self, at: usize) -> &mut HostView {
         let host = self.snapshot.hosts.get_mut(&HostId::from(HOSTS[at]));
-        Arc::make_mut(host.unwrap())
+        let known: &mut Known = Arc::make_mut(host.unwrap());
+        known
     }
 
     fn occupancy(&self, host: &HostId) -> Occupancy {
@@ -92,6 +93,7 @@ impl Rush {
                 farm: "office".into(),
                 since: self.now,
                 stood: None,
+                resource: None,
             };
             let at = HOSTS.iter().position(|id| *id == placement.host.as_str());
             self.host(at.unwrap()).tunnels.push(view);
@@ -127,6 +129,7 @@ impl Rush {
                     user,
                     state: SessionState::Active,
                     latest: now,
+                    client_name: None,
                 });
                 let sessions = sessions.collect();
                 if let Some(report) = &mut view.report {

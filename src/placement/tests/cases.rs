@@ -60,7 +60,8 @@ impl Case {
 
     /// Hosts on which this key has an open tunnel for this farm.
     pub(super) fn held(&self, farm: &FarmId, key: &LeaseKey) -> Vec<HostId> {
-        let leased = self.leases.held(NOW).filter(|(f, _)| *f == farm);
+        let believed = self.leases.without_doubt();
+        let leased = believed.held(NOW).filter(|(f, _)| *f == farm);
         let mut hosts: Vec<_> = leased.map(|(_, host)| host.clone()).collect();
         for (id, view) in &self.snapshot.hosts {
             let mut open = view.tunnels.iter();
@@ -111,6 +112,7 @@ fn session() -> impl Strategy<Value = Session> {
         user: user(who),
         state,
         latest,
+        client_name: None,
     })
 }
 
@@ -133,6 +135,9 @@ prop_compose! {
             memory_used_percent,
             sessions,
             missing_remote_apps,
+            order: None,
+            taken: received,
+            overclaims: false,
         }
     }
 }
@@ -152,6 +157,7 @@ prop_compose! {
             key: user.as_ref().map(LeaseKey::of_user),
             user,
             farm: farm.into(),
+            resource: None,
             since,
             stood,
         }
@@ -159,7 +165,7 @@ prop_compose! {
 }
 
 prop_compose! {
-    fn view()(
+    pub(super) fn view()(
         mode in mode(),
         probe in probe(),
         report in option::of(some_report()),
@@ -167,7 +173,7 @@ prop_compose! {
         lingering in btree_map(pick(["ann", "bob"]).prop_map(|w| LeaseKey::of_user(&user(w))), moment(), 0..2),
         usable_since in option::weighted(0.3, moment()),
     ) -> HostView {
-        HostView { modes: mode.into(), probe, report, tunnels, lingering, usable_since }
+        HostView { modes: mode.into(), probe, report, tunnels, lingering, usable_since, departed: Default::default() }
     }
 }
 
@@ -241,7 +247,7 @@ prop_compose! {
         }
         let mut snapshot = world.snapshot();
         let views = HOSTS.iter().zip(views.drain(..));
-        snapshot.hosts = views.map(|(id, v)| (HostId::from(*id), Arc::new(v))).collect();
+        snapshot.hosts = views.map(|(id, v)| (HostId::from(*id), Arc::new(v.into()))).collect();
         if let Some(at) = missing {
             snapshot.hosts.remove(&HostId::from(HOSTS[at]));
         }

@@ -44,6 +44,106 @@ fn others_in_doubt_are_kept_together_with_it() {
     assert_eq!(went, Ok(("b".into(), Reason::Tunnel)));
 }
 
+/// Somebody logged in as mallory who says to be ann.
+fn posing() -> Claims {
+    Claims {
+        name: "mallory".to_owned(),
+        ..claims("ann")
+    }
+}
+
+/// A farm of two where a stranger in doubt holds ann's lease on `a`, standing
+/// or not, and ann has nothing.
+fn claimed_by_a_stranger(a: HostWords, stands: bool) -> World {
+    let world = farm("office")
+        .with(a.pending_in_doubt("ann"))
+        .with(host("b").answering());
+    world.leases(|record| {
+        let (office, a) = ("office".into(), "a".into());
+        assert!(record.claim(&office, &a, &"a 0".into(), Trust::Doubtful, NOW));
+        if stands {
+            record.stood(&"a 0".into(), &user("ann"), secs(LEASE), NOW);
+        }
+    })
+}
+
+#[test]
+fn a_stranger_who_names_a_user_steers_them_nowhere() {
+    for stands in [false, true] {
+        let busy = host("a").answering().stood("bob", 600);
+        let world = claimed_by_a_stranger(busy, stands);
+        assert_eq!(world.ask("ann"), on("b", Reason::Score));
+        let other = went(world.decide_as(by_resource("office"), posing()));
+        assert_eq!(other, on("a", Reason::Tunnel));
+    }
+}
+
+#[test]
+fn a_stranger_who_names_a_user_does_not_bar_them() {
+    for stands in [false, true] {
+        let closed = host("a").answering().mode(Mode::Maintenance);
+        let world = claimed_by_a_stranger(closed, stands);
+        assert_eq!(world.ask("ann"), on("b", Reason::Score));
+        let other = went(world.decide_as(by_resource("office"), posing()));
+        assert_eq!(other, Err(Refusal::HeldElsewhere("a".into())));
+    }
+}
+
+#[test]
+fn a_stranger_who_names_a_user_uses_up_none_of_their_tunnels() {
+    let world = claimed_by_a_stranger(host("a").answering(), true);
+    let world = world.rules(|r| r.max_tunnels_per_user = Some(1));
+    assert!(world.ask("ann").is_ok());
+    let other = went(world.decide_as(by_resource("office"), posing()));
+    assert_eq!(other, Err(Refusal::TooManyTunnels));
+}
+
+#[test]
+fn others_in_doubt_are_sent_where_the_lease_is_and_nowhere_beside_it() {
+    let world = |mode| {
+        farm("office")
+            .with(host("a").answering().pending_in_doubt("ann"))
+            .with(host("b").answering().mode(mode))
+            .live("office", "b")
+    };
+    let asked = |mode| went(world(mode).decide_as(by_resource("office"), posing()));
+    assert_eq!(asked(Mode::Online), on("b", Reason::Tunnel));
+    let barred = Refusal::HeldElsewhere("b".into());
+    assert_eq!(asked(Mode::Maintenance), Err(barred));
+}
+
+#[test]
+fn the_users_own_claim_takes_the_lease_from_a_stranger() {
+    for stands in [false, true] {
+        let mut life = life().doubt("t", "a");
+        if stands {
+            life = life.stood("t");
+        }
+        life.claim("own", "b")
+            .is("b", Claimed, 45)
+            .stood("own")
+            .is("b", Live, 900)
+            .end("t")
+            .is("b", Live, 900)
+            .end("own")
+            .is("b", Lingering, 900);
+    }
+    // One that never stood leaves nothing, neither its own nor the stranger's.
+    life().doubt("t", "a").claim("own", "b").end("own").gone();
+}
+
+#[test]
+fn believed_beside_the_users_own_tunnel_it_goes_without_the_lease() {
+    let mut both = life().doubt("t", "a").stood("t").claim("own", "b");
+    both = both.stood("own").confirm("t");
+    let claim = |record: &mut LeaseRecord| {
+        let (office, a) = ("office".into(), "a".into());
+        record.claim(&office, &a, &"t".into(), Trust::Plain, NOW)
+    };
+    assert!(!claim(&mut both.record));
+    both.is("b", Live, 900);
+}
+
 #[test]
 fn where_there_is_no_lease_its_own_claim_ends_with_it() {
     life()

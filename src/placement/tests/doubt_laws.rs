@@ -1,5 +1,7 @@
 //! Whatever tunnels in doubt do: without them the record is what it was.
 
+use std::collections::BTreeSet;
+
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -87,6 +89,32 @@ proptest! {
             happen(&mut record, event, DOUBTED, &mut now);
             untouched.expire(now);
             prop_assert_eq!(&without_doubt(&record, now), &untouched);
+        }
+    }
+
+    #[test]
+    fn to_a_believed_user_they_were_never_there(
+        events in vec((event(), prop::bool::weighted(0.6)), 0..40),
+    ) {
+        let (mut record, mut now) = (LeaseRecord::default(), NOW);
+        let (mut alone, mut same_now) = (LeaseRecord::default(), NOW);
+        for (event, believed) in &events {
+            let who = if *believed { BELIEVED } else { DOUBTED };
+            happen(&mut record, event, who, &mut now);
+            match event {
+                Event::Wait(_) => same_now = now,
+                Event::Expire => alone.expire(same_now),
+                other if *believed => happen(&mut alone, other, BELIEVED, &mut same_now),
+                _ => {}
+            }
+            // What is written is written by somebody who looked at the clock.
+            record.expire(now);
+            alone.expire(now);
+            let seen = record.without_doubt();
+            prop_assert!(seen.views(now).eq(alone.views(now)), "{:?} {:?}", seen, alone);
+            prop_assert!(seen.held(now).eq(alone.held(now)));
+            let open = |record: &LeaseRecord| -> BTreeSet<_> { record.tunnels(now).cloned().collect() };
+            prop_assert_eq!(open(&seen), open(&alone));
         }
     }
 

@@ -81,7 +81,7 @@ fn the_first_rule_that_keeps_a_host_out_is_the_one_named() {
             .lacking("||Sage")
     };
     let why = |a| {
-        let world = sage().with(a);
+        let world = sage().with(a).with(host("z").reporting());
         world.decide(by_resource("sage"), "ann").candidates[0].exclusion
     };
     assert_eq!(
@@ -130,6 +130,41 @@ fn a_host_that_lacks_the_app_still_takes_desktops_and_other_apps() {
     );
     assert_eq!(world.ask_for("word", "ann"), on("a", Score));
     assert_eq!(world.ask_for("office", "ann"), on("a", Score));
+}
+
+#[test]
+fn a_connection_that_brings_its_own_app_honours_what_is_missing_too() {
+    let as_connected = Resource {
+        farm_id: Some("office".into()),
+        kind: ResourceKind::AsConnected,
+        ..desktop("own")
+    };
+    let world = farm("office")
+        .rules(|r| r.default_farm = Some("office".into()))
+        .resource(as_connected)
+        .with(host("a").reporting().lacking("||Sage"))
+        .with(host("b").reporting().cpu(99.0));
+    let asked = |carriers: Carriers, app: &str| {
+        let carriers = Carriers {
+            remote_app: app.to_owned(),
+            ..carriers
+        };
+        went(world.decide(carriers, "ann"))
+    };
+    let any_host = || Carriers {
+        any_host: true,
+        ..Carriers::default()
+    };
+    for app in ["||Sage", "sage", "||SAGE"] {
+        assert_eq!(asked(by_resource("own"), app), on("b", Score), "{app}");
+        assert_eq!(asked(any_host(), app), on("b", Score), "{app}");
+    }
+    for app in ["", "||Word"] {
+        assert_eq!(asked(by_resource("own"), app), on("a", Score), "{app}");
+        assert_eq!(asked(any_host(), app), on("a", Score), "{app}");
+    }
+    // A desktop clears it.
+    assert_eq!(asked(by_resource("office"), "||Sage"), on("a", Score));
 }
 
 #[test]

@@ -3,8 +3,10 @@
 use super::build::*;
 use crate::placement::*;
 
+/// In a farm where another agent is heard.
 fn reach(words: HostWords) -> Reach {
-    farm("office").with(words).candidate("a").reach
+    let world = farm("office").with(words).with(host("z").reporting());
+    world.candidate("a").reach
 }
 
 #[test]
@@ -48,7 +50,8 @@ fn a_report_is_stale_once_it_is_older_than_offline_after() {
     ] {
         let world = farm("office")
             .rules(|r| r.offline_after = secs(allowed))
-            .with(host("a").reporting().silent(age));
+            .with(host("a").reporting().silent(age))
+            .with(host("z").reporting());
         assert_eq!(world.candidate("a").reach, expected, "{allowed} {age}");
     }
 }

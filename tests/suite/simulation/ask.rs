@@ -18,8 +18,13 @@ pub(super) struct Ask {
     spelling: Spelling,
     /// The Guacamole login is somebody else's.
     pub(super) doubtful: bool,
+    /// The connection asks for a RemoteApp by itself.
+    brings_app: bool,
     door: Door,
 }
+
+/// The RemoteApp a connection brings, as somebody may have typed it.
+const OWN_APP: &str = "SAGE";
 
 #[derive(Debug, Clone, Copy)]
 enum Spelling {
@@ -86,6 +91,7 @@ impl Ask {
                 Spelling::Bare,
             ]),
             doubtful: dice.chance(6),
+            brings_app: dice.chance(30) && !matches!(door, Door::Hostname(_)),
             door,
         }
     }
@@ -96,6 +102,7 @@ impl Ask {
             person: Some(person),
             spelling: Spelling::Backslash,
             doubtful: false,
+            brings_app: false,
             door: Door::Desk(0),
         }
     }
@@ -197,7 +204,20 @@ impl Ask {
             Door::Retired => carriers.resource = Some(RETIRED.into()),
             Door::Stranger => carriers.hostname = "stranger.example.com".to_owned(),
         }
+        if self.brings_app {
+            carriers.remote_app = OWN_APP.to_owned();
+        }
         carriers
+    }
+
+    /// The RemoteApp its host must have: the resource's, or where that is up to
+    /// the connection, the connection's.
+    pub(super) fn needs_app(&self, resource: Option<&Resource>) -> Option<String> {
+        match resource.map(|r| &r.kind) {
+            Some(ResourceKind::RemoteApp(app)) => Some(app.alias.clone()),
+            Some(ResourceKind::Desktop) => None,
+            Some(ResourceKind::AsConnected) | None => self.brings_app.then(|| OWN_APP.to_owned()),
+        }
     }
 
     pub(super) fn leads<'a>(&self, scene: &'a Scene) -> Lead<'a> {
@@ -229,13 +249,5 @@ impl Ask {
             Some(farm) if farm.enabled => Lead::To(resource, farm),
             _ => Lead::Closed("farm disabled"),
         }
-    }
-}
-
-/// The alias a resource needs on its host.
-pub(super) fn alias(resource: Option<&Resource>) -> Option<&str> {
-    match &resource?.kind {
-        ResourceKind::RemoteApp(app) => Some(&app.alias),
-        ResourceKind::Desktop | ResourceKind::AsConnected => None,
     }
 }

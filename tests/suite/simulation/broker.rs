@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sessionguard::placement::{
-    Aim, Decision, Directory, HostId, HostView, LeaseKey, LeaseRecord, LeaseState, Mode, Modes,
-    Order, Orders, Placement, Probe, RENEWAL, Report, Request, Snapshot, Timestamp, Trust,
-    TunnelId, TunnelView,
+    Aim, Decision, Directory, Finding, HostId, HostView, Known, LeaseKey, LeaseRecord, LeaseState,
+    Mode, Modes, Order, Orders, Placement, Probe, RENEWAL, Report, Request, Snapshot, Timestamp,
+    Trust, TunnelId, TunnelView, findings, is_silent,
 };
 
 use super::keeper::Kept;
@@ -28,10 +28,11 @@ pub(super) struct Broker {
 impl Broker {
     pub(super) fn new(directory: Arc<Directory>) -> Self {
         let view = |mode| {
-            Arc::new(HostView {
+            let view = HostView {
                 modes: Modes::from(mode),
                 ..HostView::default()
-            })
+            };
+            Arc::new(view.into())
         };
         let hosts = directory
             .hosts()
@@ -85,6 +86,7 @@ impl Broker {
             key: decision.key.clone(),
             user: decision.user.clone(),
             farm: farm.clone(),
+            resource: decision.resource.clone(),
             since: now,
             stood: None,
         };
@@ -98,9 +100,11 @@ impl Broker {
         }
         let kept = Kept {
             key: key.clone(),
+            host: placement.host.clone(),
             user: decision.user.clone().unwrap(),
             stood: None,
             ended: false,
+            shown: false,
             doubtful: decision.trust == Trust::Doubtful,
             due: now + RENEWAL,
         };
@@ -117,10 +121,7 @@ impl Broker {
         lag: Duration,
         now: Timestamp,
     ) {
-        self.host(host, |view| {
-            let mut tunnels = view.tunnels.iter_mut();
-            tunnels.find(|t| t.tunnel == *tunnel).unwrap().stood = Some(now);
-        });
+        self.tunnel(host, tunnel, |seat| seat.stood = Some(now));
         if let Some(kept) = self.kept.get_mut(tunnel) {
             (kept.stood, kept.due) = (Some(now), kept.due.min(now + lag));
         }
@@ -209,15 +210,54 @@ impl Broker {
         });
     }
 
-    pub(super) fn reported(&mut self, host: &HostId, report: Report) {
-        let offline_after = self.snapshot.directory.rules().offline_after;
+    /// `None` where a newer report is known.
+    pub(super) fn reported(
+        &mut self,
+        host: &HostId,
+        report: Report,
+        now: Timestamp,
+    ) -> Option<Vec<Finding>> {
+        let was_silent = is_silent(&self.snapshot, host, now);
+        let mut news = false;
         self.host(host, |view| {
-            let before = view.report.as_ref().map(|known| known.received);
-            if before.is_some_and(|at| report.received.since(at) > offline_after) {
-                view.usable_since = Some(report.received);
+            news = view.hear(report);
+            if news && was_silent {
+                view.usable_since = Some(now);
             }
-            view.report = Some(report);
         });
+        if !news {
+            return None;
+        }
+        let found = findings(&self.snapshot, host, now);
+        for finding in found.clone() {
+            self.heed(host, finding, now);
+        }
+        Some(found)
+    }
+
+    fn heed(&mut self, host: &HostId, finding: Finding, now: Timestamp) {
+        let lease = self.snapshot.directory.rules().lease;
+        match finding {
+            Finding::Shown(tunnel) => {
+                self.tunnel(host, &tunnel, |seat| seat.trust = Trust::Plain);
+                let kept = self.kept.get_mut(&tunnel).unwrap();
+                (kept.shown, kept.due) = (true, now);
+            }
+            // Nobody's clients carry a mark here.
+            Finding::Tagged { .. } => {}
+            Finding::Moved { key, to, taken } => {
+                let directory = Arc::clone(&self.snapshot.directory);
+                let in_farm = |farm: &_| directory.is_member(farm, &to);
+                let mut record = self.store.get(&key).cloned().unwrap_or_default();
+                record.follow((host, &to), in_farm, taken, lease, now);
+                self.write(key, record, now);
+            }
+            Finding::SignedOut { key, taken } => {
+                let mut record = self.store.get(&key).cloned().unwrap_or_default();
+                record.sign_out(host, taken, lease, now);
+                self.write(key, record, now);
+            }
+        }
     }
 
     pub(super) fn turned_usable(&mut self, host: &HostId, now: Timestamp) {
@@ -270,17 +310,33 @@ impl Broker {
         for (host, orders) in self.orders.clone() {
             self.host(&host, |view| view.modes.orders = orders);
         }
+        self.snapshot.started = now;
         for record in self.store.values_mut() {
             record.orphan(now);
         }
         self.note_leases(now);
     }
 
+    /// Changes an open tunnel.
+    pub(super) fn tunnel(
+        &mut self,
+        host: &HostId,
+        id: &TunnelId,
+        change: impl FnOnce(&mut TunnelView),
+    ) {
+        self.host(host, |view| {
+            if let Some(seat) = view.tunnels.iter_mut().find(|t| t.tunnel == *id) {
+                change(seat);
+            }
+        });
+    }
+
     /// Changes what is known of a host, if anything is.
     fn host(&mut self, id: &HostId, change: impl FnOnce(&mut HostView)) {
         self.snapshot.generation += 1;
         if let Some(view) = self.snapshot.hosts.get_mut(id) {
-            change(Arc::make_mut(view));
+            let known: &mut Known = Arc::make_mut(view);
+            change(known);
         }
     }
 }

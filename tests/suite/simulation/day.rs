@@ -14,6 +14,7 @@ use super::model::Model;
 use super::replay::Log;
 use super::scene::Scene;
 use super::script::{Event, Fate, last_fate, pause};
+use super::sightings::Gone;
 use super::sweep;
 use super::tally::Tally;
 use super::verdict::Violation;
@@ -33,6 +34,7 @@ pub(super) struct Day {
     pub(super) world: World,
     pub(super) broker: Broker,
     pub(super) model: Model,
+    pub(super) gone: Gone,
     pub(super) lives: Vec<Life>,
     pub(super) tally: Tally,
     pub(super) log: Log,
@@ -72,6 +74,7 @@ impl Day {
             latest: now,
             world,
             model: Model::default(),
+            gone: Gone::new(),
             lives: Vec::new(),
             tally: Tally::default(),
             log,
@@ -105,7 +108,7 @@ impl Day {
     fn tick(&mut self, span: Duration) -> Checked {
         self.set_clock(self.now + span);
         let news = self.world.pass(self.now, &mut self.dice);
-        self.hear(news);
+        self.hear(news)?;
         self.fulfil();
         self.keep();
         Ok(())
@@ -116,7 +119,7 @@ impl Day {
         self.latest = self.latest.max(now);
     }
 
-    pub(super) fn hear(&mut self, news: Vec<News>) {
+    pub(super) fn hear(&mut self, news: Vec<News>) -> Checked {
         for item in news {
             match item {
                 News::Probe(host, answers) => self.broker.probed(&host, answers, self.now),
@@ -124,16 +127,17 @@ impl Day {
                     let count = report.sessions.len();
                     self.log
                         .say(self.now, || format!("{host} reports {count} sessions"));
-                    self.tally.reports += 1;
-                    self.broker.reported(&host, report);
+                    self.hear_report(&host, report)?;
                 }
             }
         }
+        Ok(())
     }
 
     pub(super) fn probe_all(&mut self) {
         let news = self.world.probe_all(self.now);
-        self.hear(news);
+        let heard = self.hear(news);
+        heard.expect("a probe breaks no rule");
     }
 
     pub(super) fn keep(&mut self) {

@@ -5,9 +5,11 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use sessionguard::placement::{Farm, HostId, Mode, Resource, SessionState, Snapshot, Timestamp};
+use sessionguard::placement::{
+    Farm, HostId, Mode, Report, Resource, SessionState, Snapshot, Timestamp,
+};
 
-use super::ask::{Ask, Lead, Who, alias};
+use super::ask::{Ask, Lead, Who};
 use super::figures::{Figures, Signal, is_of, mean};
 use super::model::{Key, Model, Seat};
 use super::scene::Scene;
@@ -47,12 +49,25 @@ pub(super) struct Drawn<'a> {
     pub(super) expect: Expect,
     pub(super) farm: Option<&'a Farm>,
     pub(super) resource: Option<&'a Resource>,
+    /// The RemoteApp its host must have.
+    pub(super) app: Option<String>,
     pub(super) who: Option<Who>,
     pub(super) key: Option<Key>,
     /// Login and RDP user are two persons.
     pub(super) in_doubt: bool,
     /// The farm's hosts.
     pub(super) figures: BTreeMap<&'a HostId, Figures<'a>>,
+}
+
+/// Whether a seat is anything to the one who asks: in doubt it is nothing to a
+/// user who is believed.
+fn matters(seat: &Seat, drawn: &Drawn<'_>) -> bool {
+    drawn.in_doubt || !seat.doubtful
+}
+
+/// Whether somebody new is sent there.
+fn is_good(signal: Signal) -> bool {
+    matches!(signal, Signal::Good | Signal::LastKnown)
 }
 
 /// What bounds a host.
@@ -68,6 +83,7 @@ impl<'a> Ground<'a> {
             expect: Expect::NotOurs,
             farm: None,
             resource: None,
+            app: None,
             who: None,
             key: None,
             in_doubt: ask.disagrees(),
@@ -82,6 +98,7 @@ impl<'a> Ground<'a> {
             Lead::NotOurs => return drawn,
         };
         (drawn.farm, drawn.resource) = (Some(farm), resource);
+        drawn.app = ask.needs_app(resource);
         for host in self.scene.members(&farm.id) {
             let view = self.snapshot.hosts[host].as_ref();
             let figures = Figures::of(self.model, host, view, self.now);
@@ -122,6 +139,9 @@ impl<'a> Ground<'a> {
             return false;
         };
         let counts = |seat: &&Seat| {
+            if !matters(seat, drawn) {
+                return false;
+            }
             let unwritten = seat.key.as_ref() == Some(key) && seat.keeps(self.now);
             unwritten || (seat.open && seat.who() == Some(&key.who))
         };
@@ -136,12 +156,16 @@ impl<'a> Ground<'a> {
             let member = drawn.figures.get(*host);
             member.is_some_and(|figures| figures.mode != Mode::Maintenance)
         };
-        let draws = |seat: &&Seat| drawn.in_doubt || seat.draws_believed(self.now);
-        let kept = || self.model.keeping(key, self.now).filter(draws);
-        let here: Vec<_> = kept()
-            .filter(|s| s.farm == farm.id)
-            .map(|s| &s.host)
-            .collect();
+        let kept = || {
+            let kept = self.model.keeping(key, self.now);
+            kept.filter(|seat| matters(seat, drawn))
+        };
+        let mut here: Vec<_> = kept().filter(|s| s.farm == farm.id).collect();
+        // The lease is in one place; whoever goes without counts after it.
+        if here.iter().any(|seat| seat.has_part(self.now)) {
+            here.retain(|seat| seat.has_part(self.now));
+        }
+        let here: Vec<_> = here.into_iter().map(|seat| &seat.host).collect();
         if !here.is_empty() {
             let hosts: Vec<_> = here.into_iter().filter(usable).cloned().collect();
             return Some(match hosts.is_empty() {
@@ -189,10 +213,11 @@ impl<'a> Ground<'a> {
         if all.is_empty() {
             return Expect::Refused("empty farm");
         }
-        let app = alias(drawn.resource);
+        let app = drawn.app.as_deref();
+        let excused = self.excused(drawn);
         let fit: Vec<_> = all
             .iter()
-            .filter(|(_, f)| self.fits(f, farm, app))
+            .filter(|(_, f)| self.fits(f, farm, app, excused))
             .collect();
         let roomy = |host: &HostId, f: &Figures<'_>| {
             let most = self.bounds(host).sessions;
@@ -228,7 +253,7 @@ impl<'a> Ground<'a> {
         let in_service = |f: &Figures<'_>| f.mode == Mode::Online;
         // A host out of service is asked no further: its listener does not count.
         let reached = all.values().any(|f| {
-            f.signal(self.scene) == Signal::Good
+            is_good(f.signal(self.scene, excused))
                 && (!in_service(f) || self.ill(f, farm) || listens(f))
         });
         let withdrawn = !all.values().any(in_service);
@@ -239,20 +264,29 @@ impl<'a> Ground<'a> {
         })
     }
 
+    /// Whether an agent's silence is not held against its host: no agent of
+    /// the farm is heard, or we have only just begun to listen.
+    fn excused(&self, drawn: &Drawn<'_>) -> bool {
+        let listened = self.now.since(self.snapshot.started);
+        let heard = drawn.figures.values().any(|f| f.is_heard(self.scene));
+        listened < self.scene.rules.offline_after || !heard
+    }
+
     fn ill(&self, figures: &Figures<'_>, farm: &Farm) -> bool {
         let least = farm.overrides.min_health_score;
         figures.health() < least.unwrap_or(self.scene.rules.min_health_score)
     }
 
     /// Whether a host may take somebody new, room aside.
-    fn fits(&self, figures: &Figures<'_>, farm: &Farm, app: Option<&str>) -> bool {
-        let lacks = |r: &sessionguard::placement::Report| {
-            let same = |alias: &str, known: &String| alias.eq_ignore_ascii_case(known);
+    fn fits(&self, figures: &Figures<'_>, farm: &Farm, app: Option<&str>, excused: bool) -> bool {
+        let lacks = |r: &Report| {
+            let bare = |alias: &str| alias.to_ascii_lowercase().replace('|', "");
+            let same = |alias: &str, known: &String| bare(alias) == bare(known);
             app.is_some_and(|alias| r.missing_remote_apps.iter().any(|known| same(alias, known)))
         };
         let report = figures.view.report.as_ref();
         figures.mode == Mode::Online
-            && figures.signal(self.scene) == Signal::Good
+            && is_good(figures.signal(self.scene, excused))
             && !self.ill(figures, farm)
             && report.is_none_or(|r| r.rdp_listener_ok && !lacks(r))
     }

@@ -29,6 +29,8 @@ pub(super) struct Figures<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Signal {
     Good,
+    /// Nothing new is heard of it, and that is not its fault.
+    LastKnown,
     NeverHeard,
     Silent,
     Dead,
@@ -83,16 +85,24 @@ impl<'a> Figures<'a> {
         (!proof).then(|| self.now.since(since))
     }
 
-    pub(super) fn signal(&self, scene: &Scene) -> Signal {
+    /// `excused`: an agent that is not heard proves nothing.
+    pub(super) fn signal(&self, scene: &Scene, excused: bool) -> Signal {
         if self.dead_for().is_some() {
             return Signal::Dead;
         }
         match &self.view.report {
             Some(r) if self.now.since(r.received) <= scene.rules.offline_after => Signal::Good,
+            Some(_) if excused && self.view.probe != Probe::Unknown => Signal::LastKnown,
             Some(_) => Signal::Silent,
             None if self.view.probe == Probe::Unknown => Signal::NeverHeard,
             None => Signal::Good,
         }
+    }
+
+    /// Whether its agent is heard.
+    pub(super) fn is_heard(&self, scene: &Scene) -> bool {
+        let report = self.view.report.as_ref();
+        report.is_some_and(|r| self.now.since(r.received) <= scene.rules.offline_after)
     }
 
     /// Whether somebody who belongs here is still sent here.

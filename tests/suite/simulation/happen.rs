@@ -203,6 +203,7 @@ impl Day {
         self.set_clock(now);
         self.world.replan(self.now);
         self.model.died(self.now);
+        self.gone.clear();
         self.broker.restart(self.dice.chance(50), self.now);
         self.probe_all();
         self.tally.restarts += 1;

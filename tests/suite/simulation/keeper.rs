@@ -1,16 +1,21 @@
 //! The keeper: writes what tunnels tell, a little later than they tell it.
 
-use sessionguard::placement::{LeaseKey, RENEWAL, Timestamp, TunnelId, UNSEEN, UserKey};
+use sessionguard::placement::{
+    HostId, LeaseKey, RENEWAL, Timestamp, Trust, TunnelId, UNSEEN, UserKey,
+};
 
 use super::broker::Broker;
 
 /// A tunnel the keeper writes for.
 pub(super) struct Kept {
     pub(super) key: LeaseKey,
+    pub(super) host: HostId,
     pub(super) user: UserKey,
     pub(super) stood: Option<Timestamp>,
     pub(super) ended: bool,
     pub(super) doubtful: bool,
+    /// Its host reports the logon.
+    pub(super) shown: bool,
     pub(super) due: Timestamp,
 }
 
@@ -37,12 +42,19 @@ impl Broker {
     fn keep_one(&mut self, tunnel: TunnelId, now: Timestamp) -> Written {
         let lease = self.snapshot.directory.rules().lease;
         let mut kept = self.kept.remove(&tunnel).unwrap();
-        let believed = kept.stood.filter(|_| kept.doubtful).map(|at| at + UNSEEN);
+        let believed = kept
+            .stood
+            .filter(|_| kept.doubtful)
+            .map(|at| match kept.shown {
+                true => at,
+                false => at + UNSEEN,
+            });
         let confirmed = believed.is_some_and(|at| at <= now);
         let (stood, ended) = (kept.stood.is_some(), kept.ended);
         let mut record = self.store.get(&kept.key).cloned().unwrap_or_default();
         if confirmed {
             record.confirm(&tunnel);
+            self.tunnel(&kept.host, &tunnel, |seat| seat.trust = Trust::Plain);
         }
         if stood {
             record.stood(&tunnel, &kept.user, lease, now);

@@ -87,15 +87,22 @@ impl Seat {
         self.key.as_ref().map(|key| &key.who)
     }
 
-    /// Whether it keeps users who are believed: in doubt it does by its part in
-    /// the lease alone.
-    pub(super) fn draws_believed(&self, now: Timestamp) -> bool {
-        !self.in_doubt || (self.holds && self.until > now)
+    /// Whether its part in the lease, if it has one, is still good.
+    pub(super) fn has_part(&self, now: Timestamp) -> bool {
+        self.holds && self.until > now
     }
 
     /// Whether it keeps its user on its host.
     pub(super) fn keeps(&self, now: Timestamp) -> bool {
-        self.open || (self.holds && self.until > now)
+        self.open || self.has_part(now)
+    }
+}
+
+impl Key {
+    /// Farm and resource, where the key names them.
+    pub(super) fn narrow(&self) -> Option<(&str, &str)> {
+        let mut parts = self.text.split('\n').skip(2);
+        parts.next().zip(parts.next())
     }
 }
 
@@ -187,7 +194,7 @@ impl Model {
 
     /// What has run out is forgotten whenever a key's lease is written: a clock
     /// that is set back later does not bring it back.
-    fn forget(&mut self, key: &Key, now: Timestamp) {
+    pub(super) fn forget(&mut self, key: &Key, now: Timestamp) {
         if let Some(homes) = self.homes.get_mut(key) {
             homes.retain(|_, home| home.until > now);
         }
@@ -211,7 +218,19 @@ impl Model {
             // Somebody who may be somebody else moves no lease.
             !(seat.doubtful && (home || held.any(|s| elsewhere(&s.host))))
         });
+        if !seat.doubtful {
+            self.take_from_strangers(&seat);
+        }
         self.seats.insert(id, seat);
+    }
+
+    /// Somebody in doubt keeps no lease from a user who is believed.
+    fn take_from_strangers(&mut self, own: &Seat) {
+        let of_lease = |seat: &Seat| seat.key == own.key && seat.farm == own.farm;
+        let strangers = self.seats.values_mut().filter(|seat| seat.doubtful);
+        for seat in strangers.filter(|s| of_lease(s) && s.host != own.host) {
+            seat.holds = false;
+        }
     }
 
     pub(super) fn stood(&mut self, id: &TunnelId, now: Timestamp) {

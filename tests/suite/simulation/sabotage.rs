@@ -7,8 +7,8 @@
 use std::sync::Arc;
 
 use sessionguard::placement::{
-    Decision, Directory, Host, HostView, LeaseRecord, Mode, Outcome, Placement, Reason, Refusal,
-    Request, Snapshot, Timestamp, UNSEEN, decide,
+    Decision, Directory, Host, HostView, Known, LeaseRecord, Mode, Outcome, Placement, Reason,
+    Refusal, Request, Snapshot, Timestamp, UNSEEN, decide,
 };
 
 use super::day::Decide;
@@ -47,7 +47,8 @@ fn forgetful(
 fn seen(snapshot: &Snapshot, change: impl Fn(&mut HostView)) -> Snapshot {
     let mut other = snapshot.clone();
     for view in other.hosts.values_mut() {
-        change(Arc::make_mut(view));
+        let known: &mut Known = Arc::make_mut(view);
+        change(known);
     }
     other
 }

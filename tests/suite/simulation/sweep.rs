@@ -15,7 +15,10 @@ pub(super) fn after_step(day: &mut Day) -> Result<(), Violation> {
     let mut hosts = BTreeMap::new();
     for (id, seat) in day.model.seats.iter().filter(|(_, seat)| seat.open) {
         // Somebody in doubt beside the lease is somebody else.
-        if seat.in_doubt && !seat.holds {
+        if seat.doubtful || (seat.in_doubt && !seat.holds) {
+            if seat.holds {
+                lives(day, id)?;
+            }
             continue;
         }
         let Some(key) = &seat.key else { continue };

@@ -37,6 +37,8 @@ pub(super) enum Rule {
     RefusalKind,
     Identity,
     SameAnswer,
+    /// I16.
+    Sighting,
     /// I19.
     LeaseLives,
     /// I19.
@@ -68,6 +70,7 @@ impl fmt::Display for Rule {
             Self::RefusalKind => "a refusal says the right reason",
             Self::Identity => "every spelling is the right person",
             Self::SameAnswer => "the same question has the same answer",
+            Self::Sighting => "a report means what it shows",
             Self::LeaseLives => "an open tunnel's lease does not expire",
             Self::LeaseEnds => "every lease ends",
         })

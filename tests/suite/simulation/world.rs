@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use sessionguard::placement::{HostId, Report, Session, SessionState, Timestamp, UserKey};
+use sessionguard::placement::{
+    HostId, Report, ReportNumber, Session, SessionState, Timestamp, UserKey,
+};
 
 use super::dice::Dice;
 use super::scene::{ALIAS, Scene};
@@ -41,14 +43,13 @@ pub(super) struct Machine {
     pub(super) sessions: Vec<Session>,
     next_report: Timestamp,
     next_probe: Timestamp,
+    boots: u64,
     sent: u64,
-    heard: u64,
 }
 
 struct Flight {
     due: Timestamp,
     host: HostId,
-    number: u64,
     report: Report,
 }
 
@@ -99,7 +100,6 @@ impl World {
             self.flights.push(Flight {
                 due: now + dice.seconds(0, slowest),
                 host: host.clone(),
-                number: machine.sent,
                 report: machine.report(now),
             });
         }
@@ -107,20 +107,17 @@ impl World {
         news
     }
 
-    /// An older report never wins over a newer one, however late it comes.
+    /// In whatever order they come: an older report may arrive after a newer one.
     fn land(&mut self, now: Timestamp, news: &mut Vec<News>) {
-        let machines = &mut self.machines;
         self.flights.retain_mut(|flight| {
             if flight.due > now {
                 return true;
             }
-            let machine = machines.get_mut(&flight.host).unwrap();
-            if flight.number > machine.heard {
-                machine.heard = flight.number;
-                flight.report.received = now;
-                let report = flight.report.clone();
-                news.push(News::Report(flight.host.clone(), report));
-            }
+            let report = Report {
+                received: now,
+                ..flight.report.clone()
+            };
+            news.push(News::Report(flight.host.clone(), report));
             false
         });
     }
@@ -144,6 +141,7 @@ impl World {
         }
         for flight in &mut self.flights {
             flight.due = flight.due.min(now);
+            flight.report.taken = flight.report.taken.min(now);
         }
     }
 
@@ -175,8 +173,8 @@ impl Machine {
             sessions: Vec::new(),
             next_report: now + dice.seconds(0, 10),
             next_probe: now,
+            boots: 1,
             sent: 0,
-            heard: 0,
         };
         machine.drift(dice);
         machine
@@ -213,12 +211,19 @@ impl Machine {
                 .then(|| ALIAS.to_lowercase())
                 .into_iter()
                 .collect(),
+            order: Some(ReportNumber {
+                boot: self.boots,
+                seq: self.sent,
+            }),
+            taken: now,
+            overclaims: false,
         }
     }
 
     /// Power is gone, and with it every session.
     pub(super) fn crash(&mut self, back: Timestamp) {
         self.up = false;
+        self.boots += 1;
         self.back = back;
         self.sessions.clear();
     }
@@ -234,6 +239,7 @@ impl Machine {
                 user: user.clone(),
                 state,
                 latest: now,
+                client_name: None,
             }),
         }
     }

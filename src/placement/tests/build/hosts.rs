@@ -117,6 +117,7 @@ impl HostWords {
             user,
             state,
             latest,
+            client_name: None,
         };
         self.reported(|report| report.sessions.push(session))
     }
@@ -148,6 +149,7 @@ impl HostWords {
             user,
             // The farm it is put into.
             farm: "".into(),
+            resource: None,
             since: stood.unwrap_or(NOW),
             stood,
         });

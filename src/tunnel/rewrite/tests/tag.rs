@@ -3,6 +3,11 @@
 use uuid::Uuid;
 
 use super::*;
+use crate::placement::TunnelId;
+
+fn tag(tunnel: &str) -> String {
+    TunnelId::from(tunnel).tag()
+}
 
 #[test]
 fn a_tag_fits_a_client_name_and_comes_from_the_random_end() {
@@ -12,7 +17,7 @@ fn a_tag_fits_a_client_name_and_comes_from_the_random_end() {
     );
     for _ in 0..100 {
         let tag = tag(&Uuid::now_v7().to_string());
-        assert_eq!(tag.encode_utf16().count(), CLIENT_NAME);
+        assert_eq!(tag.encode_utf16().count(), TunnelId::TAG);
     }
 }
 

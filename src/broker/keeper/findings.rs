@@ -1,0 +1,199 @@
+//! What reports mean for leases, written by the one who writes leases.
+//!
+//! None of it is kept for later: while it is so, the host's next report says it
+//! again.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tracing::{debug, info, warn};
+
+use super::{Keeper, Kept, Leases, Note, State, Tell};
+use crate::broker::Claim;
+use crate::placement::{Finding, HostId, LeaseKey, Timestamp, Trust, TunnelId};
+use crate::store::StoreError;
+
+/// How often reports changed a lease, or would have.
+#[derive(Debug, Default)]
+pub(in crate::broker) struct LeaseChanges {
+    followed: AtomicU64,
+    released: AtomicU64,
+    conflicts: AtomicU64,
+}
+
+/// How often reports changed a lease, or would have, since the start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LeaseFigures {
+    /// Leases that followed their users to another host.
+    pub followed: u64,
+    /// Leases released because their users signed out.
+    pub released: u64,
+    /// Users found on one host while a tunnel of theirs holds their lease on
+    /// another.
+    pub conflicts: u64,
+}
+
+/// The end of a tunnel whose user was not known when it began.
+#[derive(Debug)]
+pub(in crate::broker) struct Guest {
+    pub(in crate::broker) tunnel: TunnelId,
+    pub(in crate::broker) tell: Tell,
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        self.tell.send(Note::Gone(self.tunnel.clone()));
+    }
+}
+
+impl Tell {
+    pub(in crate::broker) fn found(&self, host: &HostId, finding: Finding) {
+        self.send(Note::Found(host.clone(), finding));
+    }
+}
+
+impl LeaseChanges {
+    pub(in crate::broker) fn so_far(&self) -> LeaseFigures {
+        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        LeaseFigures {
+            followed: read(&self.followed),
+            released: read(&self.released),
+            conflicts: read(&self.conflicts),
+        }
+    }
+}
+
+fn once_more(count: &AtomicU64) {
+    count.fetch_add(1, Ordering::Relaxed);
+}
+
+impl Keeper {
+    pub(super) fn guest_left(&mut self, tunnel: &TunnelId, now: super::Instant) {
+        if let Some(kept) = self.tunnels.get_mut(tunnel) {
+            kept.state.ended = Some(now);
+            kept.due = now;
+        }
+    }
+
+    pub(super) async fn heed(&mut self, host: HostId, finding: Finding) {
+        let leases = &self.leases;
+        let written = match finding {
+            Finding::Shown(tunnel) => {
+                if let Some(kept) = self.tunnels.get_mut(&tunnel) {
+                    kept.state.shown = true;
+                    kept.due = super::Instant::now();
+                }
+                Ok(())
+            }
+            Finding::Tagged {
+                tunnel,
+                user,
+                key,
+                farm,
+            } => {
+                let claim = Claim {
+                    key,
+                    farm,
+                    host,
+                    tunnel,
+                    user,
+                    trust: Trust::Plain,
+                };
+                let bound = leases.bind(&claim).await;
+                if matches!(bound, Ok(true)) {
+                    self.keep_bound(claim);
+                }
+                bound.map(|_| ())
+            }
+            Finding::Moved { key, to, taken } => leases.follow(&key, (&host, &to), taken).await,
+            Finding::SignedOut { key, taken } => leases.sign_out(&key, &host, taken).await,
+        };
+        if let Err(error) = written {
+            debug!(%error, "What a report means was not written, its next one will say it again");
+        }
+    }
+
+    /// From here on the tunnel is kept like any other.
+    fn keep_bound(&mut self, claim: Claim) {
+        let now = super::Instant::now();
+        let kept = Kept {
+            state: State {
+                // A session with its mark is there.
+                stood: Some(now),
+                ..State::default()
+            },
+            due: now,
+            claim,
+        };
+        let tunnel = kept.claim.tunnel.clone();
+        if self.leases.is_open(&kept.claim.host, &tunnel) {
+            self.tunnels.entry(tunnel).or_insert(kept);
+        }
+    }
+}
+
+impl Leases {
+    fn is_open(&self, host: &HostId, tunnel: &TunnelId) -> bool {
+        let snapshot = self.fleet.snapshot();
+        let view = snapshot.hosts.get(host);
+        view.is_some_and(|view| view.tunnels.iter().any(|t| &t.tunnel == tunnel))
+    }
+
+    /// A tunnel turned out to be this user's. False where it gets no part in
+    /// the lease: it has ended, or the lease is held elsewhere and stays there.
+    async fn bind(&self, claim: &Claim) -> Result<bool, StoreError> {
+        if !self.is_open(&claim.host, &claim.tunnel) {
+            return Ok(false);
+        }
+        let now = self.clock.now();
+        let claimed = self.update_if(&claim.key, |record| {
+            record.claim(&claim.farm, &claim.host, &claim.tunnel, Trust::Plain, now)
+        });
+        let claimed = claimed.await?;
+        let Claim {
+            host, tunnel, user, ..
+        } = claim;
+        if claimed {
+            info!(%tunnel, %user, %host, "A tunnel's user is known by its host's report");
+        } else {
+            once_more(&self.changes.conflicts);
+            warn!(%tunnel, %user, %host, "A tunnel's user has another tunnel on another host");
+        }
+        Ok(claimed)
+    }
+
+    async fn follow(
+        &self,
+        key: &LeaseKey,
+        (from, to): (&HostId, &HostId),
+        taken: Timestamp,
+    ) -> Result<(), StoreError> {
+        let now = self.clock.now();
+        let directory = self.fleet.snapshot().directory.clone();
+        let lease = directory.rules().lease;
+        let in_farm = |farm: &_| directory.is_member(farm, to);
+        let followed = self.update_if(key, |record| {
+            record.follow((from, to), in_farm, taken, lease, now)
+        });
+        if followed.await? {
+            once_more(&self.changes.followed);
+            info!(%key, %from, %to, "A lease follows its user to another host");
+        }
+        Ok(())
+    }
+
+    async fn sign_out(
+        &self,
+        key: &LeaseKey,
+        host: &HostId,
+        taken: Timestamp,
+    ) -> Result<(), StoreError> {
+        let now = self.clock.now();
+        let lease = self.fleet.snapshot().directory.rules().lease;
+        let released = self.update_if(key, |record| record.sign_out(host, taken, lease, now));
+        if released.await? {
+            once_more(&self.changes.released);
+            info!(%key, %host, "A lease is released: its user has signed out");
+        }
+        Ok(())
+    }
+}
