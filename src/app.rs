@@ -5,6 +5,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::net::TcpListener;
@@ -13,7 +14,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{info, warn};
 
-use crate::api::{AdminSocket, Api, Serving, SocketError};
+use crate::api::{
+    AdminSocket, Api, Health, HealthError, HealthListener, Pulse, Serving, SocketError,
+};
 use crate::audit::{self, Audit};
 use crate::broker::{Broker, Decisions, Keeper, Modes, Recorder};
 use crate::clock::Clock;
@@ -21,6 +24,7 @@ use crate::config::{
     Apply, AuditTarget, Cause, Config, InForce, LogLevel, Origin, Reload, Reloader,
 };
 use crate::fleet::{Fleet, Prober};
+use crate::metrics::{Metered, Metrics};
 use crate::shutdown::{Hangups, Shutdown};
 use crate::store::{Embedded, StoreError};
 use crate::tls::{self, Certificates};
@@ -41,6 +45,7 @@ pub struct App {
     trail: Option<Audit>,
     audit: Option<audit::Writer>,
     admin: Option<AdminSocket>,
+    health: Option<(HealthListener, Health)>,
     broker: Broker,
     modes: Modes,
     clock: Clock,
@@ -78,6 +83,9 @@ pub enum StartError {
     /// The running broker could not be asked.
     #[error(transparent)]
     Admin(#[from] SocketError),
+    /// Health and metrics could not be asked for.
+    #[error(transparent)]
+    Health(#[from] HealthError),
     /// The audit trail cannot be written.
     #[error(
         "cannot write the audit trail{}: {error}; set audit in [log]",
@@ -131,7 +139,10 @@ impl App {
         }
         let clock = Clock::start();
         let fleet = Fleet::new(Arc::clone(&config.directory));
-        let store = Arc::new(Embedded::open(&config.store.path)?);
+        let health = config.health.listen.map(HealthListener::bind).transpose()?;
+        let metrics = Arc::new(Metrics::default());
+        let store = Embedded::open(&config.store.path)?;
+        let store = Arc::new(Metered::new(store, Arc::clone(&metrics)));
         let admin = config.admin_socket();
         let admin = admin.map(|path| AdminSocket::bind(&path)).transpose()?;
         let target = &config.log.audit;
@@ -142,9 +153,10 @@ impl App {
         let (audit, writer) = audit.unzip();
         let documents = Arc::clone(&store);
         let modes = Modes::open(documents, Arc::clone(&fleet), audit.clone(), clock).await?;
-        let (decisions, recorder) = Decisions::stored(store.clone(), audit.clone(), clock);
-        let (broker, keeper) = Broker::open(Arc::clone(&fleet), store, clock).await?;
-        let broker = broker.keeping(decisions);
+        let counted = Arc::clone(&metrics);
+        let (decisions, recorder) = Decisions::stored(store.clone(), audit.clone(), clock, counted);
+        let (broker, keeper) = Broker::open(Arc::clone(&fleet), store.clone(), clock).await?;
+        let broker = broker.keeping(Arc::clone(&decisions));
         let in_force = InForce::new(Arc::new(config.clone()));
         let gateway = Gateway::new(
             broker.clone(),
@@ -157,6 +169,20 @@ impl App {
             fleet: Arc::clone(&fleet),
             config: in_force.current(),
             clock,
+            metrics: Arc::clone(&metrics),
+        };
+        let watched = Health {
+            metrics,
+            fleet: Arc::clone(&fleet),
+            tunnels: Arc::clone(gateway.tunnels()),
+            decisions,
+            store,
+            certificates: Arc::clone(&certificates),
+            reload: None,
+            pulse: Pulse::new(clock),
+            listening: Arc::new(AtomicBool::new(false)),
+            stop: shutdown.stop.clone(),
+            clock,
         };
         Ok(Self {
             gateway: Arc::new(gateway),
@@ -168,6 +194,7 @@ impl App {
             trail: audit,
             audit: writer,
             admin,
+            health: health.map(|listener| (listener, watched)),
             broker,
             modes,
             clock,
@@ -220,6 +247,17 @@ impl App {
     pub async fn run(self) {
         let background = TaskTracker::new();
         let stopped = CancellationToken::new();
+        let (mut listening, mut health) = (Arc::default(), None);
+        if let Some((listener, mut watched)) = self.health {
+            watched.reload = self.reloading.as_ref().map(|it| it.reload.clone());
+            listening = Arc::clone(&watched.listening);
+            let pulse = watched.pulse.clone();
+            background.spawn(stopped.clone().run_until_cancelled_owned(pulse.run()));
+            let serving = listener.serve(watched);
+            health = serving
+                .inspect_err(|error| warn!(%error, "Health and metrics cannot be served"))
+                .ok();
+        }
         background.spawn(stopped.clone().run_until_cancelled_owned(self.prober.run()));
         let api = Api {
             broker: self.broker,
@@ -251,6 +289,7 @@ impl App {
             accepting.spawn(tunnel::accept(gateway, door, tunnels.clone(), stop));
         }
         accepting.close();
+        listening.store(true, Ordering::Relaxed);
         accepting.wait().await;
         tunnels.close();
         let patience = self.in_force.current().get().timeouts.drain;
@@ -272,6 +311,7 @@ impl App {
         stopped.cancel();
         background.close();
         background.wait().await;
+        drop(health);
         info!("Stopped");
     }
 }

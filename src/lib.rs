@@ -48,6 +48,9 @@ pub mod demo;
 // On a host, beside no broker: reports its sessions, load and health.
 pub mod agent;
 
+// What is counted and measured, for Prometheus.
+pub mod metrics;
+
 /// What was decided, one line each, for a log collector.
 pub mod audit;
 

@@ -25,12 +25,14 @@ mod suite {
     mod explain;
     mod fuzz;
     mod handshake;
+    mod health;
     mod house;
     mod join;
     mod leases;
     mod lifecycle;
     mod log;
     mod malformed;
+    mod metrics;
     mod modes;
     mod observe;
     mod openapi;

@@ -18,8 +18,8 @@
 //! | `POST /reload` | write | reads the configuration now |
 //! | `GET /openapi.json` | read | all of this, for programs |
 //!
-//! The only room that serves HTTP. It runs on a thread and a runtime of its
-//! own: whatever is asked here, no tunnel waits for it. A listener says who
+//! The only room that serves HTTP; beside all this, on a port without a key, our
+//! [`Health`] and what was counted. It runs on threads and runtimes of its own: whatever is asked here, no tunnel waits for it. A listener says who
 //! asks ([`Caller`]), each endpoint which [`Role`] it needs. Bodies over 64 KiB
 //! and fields it does not know are refused; it decides nothing itself.
 
@@ -29,6 +29,7 @@ mod decisions;
 mod explain;
 mod extract;
 mod farms;
+mod health;
 mod hosts;
 mod leases;
 mod listing;
@@ -61,6 +62,7 @@ use crate::tls::Certificates;
 use crate::tunnel::Tunnels;
 
 pub use caller::{Actor, Caller, Role};
+pub use health::{Health, HealthError, HealthListener, HealthServing, Pulse};
 pub use socket::{AdminSocket, Serving, SocketError};
 
 /// Where every path begins.

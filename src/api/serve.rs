@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::http::{HeaderMap, Request};
+use axum::response::Response;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
@@ -31,9 +32,26 @@ where
         request.extensions_mut().insert(caller);
         router.call(request)
     });
+    stay(io, service, STAY).await;
+}
+
+/// The same where nobody asks who asks, for so long at most.
+pub(super) async fn anybody<I>(io: I, router: Router, longest: Duration)
+where
+    I: AsyncRead + AsyncWrite + Unpin + Send,
+{
+    stay(io, TowerToHyperService::new(router), longest).await;
+}
+
+async fn stay<I, S>(io: I, service: S, longest: Duration)
+where
+    I: AsyncRead + AsyncWrite + Unpin + Send,
+    S: Service<Request<Incoming>, Response = Response>,
+    S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD);
     let served = http.serve_connection(TokioIo::new(io), service);
     // A caller that breaks off harms nobody but itself.
-    let _ = timeout(STAY, served).await;
+    let _ = timeout(longest, served).await;
 }

@@ -20,6 +20,7 @@ use tracing::{info, warn};
 use super::DecisionId;
 use crate::audit::Audit;
 use crate::clock::Clock;
+use crate::metrics::Metrics;
 use crate::placement::UserKey;
 use crate::store::{Archive, StoreError};
 
@@ -39,6 +40,7 @@ pub struct Decisions {
     sightings: Sightings,
     storing: Option<Storing>,
     audit: Option<Audit>,
+    metrics: Arc<Metrics>,
 }
 
 struct Storing {
@@ -66,15 +68,18 @@ impl Decisions {
             sightings: Sightings::default(),
             storing: None,
             audit: None,
+            metrics: Arc::default(),
         })
     }
 
     /// Keeps decisions in an archive as well, and tells the audit trail, where
-    /// there is one. The recorder must run beside it.
+    /// there is one; what is kept is counted in `metrics`. The recorder must run
+    /// beside it.
     pub fn stored(
         archive: Arc<dyn Archive>,
         audit: Option<Audit>,
         clock: Clock,
+        metrics: Arc<Metrics>,
     ) -> (Arc<Self>, Recorder) {
         let (queue, waiting) = mpsc::channel(QUEUE);
         let recorder = Recorder::new(Arc::clone(&archive), waiting, clock);
@@ -88,6 +93,7 @@ impl Decisions {
                 said: AtomicBool::new(false),
             }),
             audit,
+            metrics,
         };
         (Arc::new(decisions), recorder)
     }
@@ -96,6 +102,11 @@ impl Decisions {
     pub fn keep(&self, record: Record) {
         let record = Arc::new(record);
         self.sightings.see(&record);
+        if record.act != Act::DryRun {
+            let acted = record.act == Act::Placement;
+            self.metrics
+                .decided(record.decision.as_ref(), acted, record.cause);
+        }
         if let Some(audit) = &self.audit {
             audit.tell(record.clone());
         }
@@ -152,6 +163,11 @@ impl Decisions {
             found.truncate(most);
         }
         Ok(found)
+    }
+
+    /// Where they are counted.
+    pub fn metrics(&self) -> &Arc<Metrics> {
+        &self.metrics
     }
 
     /// What connections named since the start.

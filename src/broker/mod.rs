@@ -19,6 +19,7 @@ use uuid::Uuid;
 
 use crate::clock::Clock;
 use crate::fleet::{Fleet, Seat};
+use crate::metrics::Cause;
 use crate::placement::{
     Aim, Candidate, Conduct, Decision, Directory, Exclusion, HostId, LeaseKey, LeaseRecord, Mode,
     Outcome, Refusal, Report, Request, TunnelId, decide, survey, unreadable,
@@ -160,7 +161,7 @@ impl Broker {
         tunnel: &TunnelId,
         deadline: Instant,
     ) -> Result<Answer, Unplaced> {
-        let id = DecisionId::mint();
+        let (id, began) = (DecisionId::mint(), Instant::now());
         let mut last = None;
         let placed = timeout_at(deadline, async {
             // What leads to no farm needs no host, and must not wait for one.
@@ -180,6 +181,7 @@ impl Broker {
             }
         });
         let placed = placed.await.unwrap_or(Err(PlaceError::TimedOut));
+        self.decisions.metrics().placed_within(began.elapsed());
         placed.map_err(|error| Unplaced { id, last, error })
     }
 
@@ -244,7 +246,7 @@ impl Broker {
                 ..Record::bare(unplaced.id, act, asked, self.clock.now())
             },
         };
-        record.failed(&unplaced.error)
+        record.failed(&unplaced.error, unplaced.error.cause())
     }
 
     async fn known(&self, key: Option<&LeaseKey>) -> Result<Versioned, StoreError> {
@@ -476,6 +478,15 @@ impl Answer {
         match &self.decision.outcome {
             Outcome::Refused(refusal) => Some(refusal),
             Outcome::Placed(_) | Outcome::Unmatched => None,
+        }
+    }
+}
+
+impl PlaceError {
+    fn cause(&self) -> Cause {
+        match self {
+            Self::TimedOut => Cause::TimedOut,
+            Self::Store(_) => Cause::Store,
         }
     }
 }

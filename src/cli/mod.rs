@@ -9,6 +9,7 @@ mod decision;
 mod demo;
 mod explain;
 mod farms;
+mod healthcheck;
 mod hosts;
 mod leases;
 mod man;
@@ -83,6 +84,8 @@ enum Command {
     Online(Box<mode::Arguments>),
     /// Make the running broker read its configuration now
     Reload(ask::Asking),
+    /// Ask whether the running broker is ready, for a container's health check
+    Healthcheck(ConfigFile),
     /// Show the broker at work, with nothing else installed
     Demo(demo::Arguments),
     /// Print what a shell needs to complete commands
@@ -121,6 +124,7 @@ impl Cli {
             Command::Maintenance(arguments) => mode::run(Mode::Maintenance, &arguments),
             Command::Online(arguments) => mode::run(Mode::Online, &arguments),
             Command::Reload(asking) => reload::run(&asking),
+            Command::Healthcheck(file) => healthcheck::run(&file),
             Command::Demo(arguments) => demo::run(&arguments),
             Command::Completions(arguments) => completions::run(&arguments),
             Command::Man(arguments) => man::run(&arguments),

@@ -93,6 +93,7 @@ pub fn change(old: &Config, new: &Config) -> Changes {
             audit,
         },
         api,
+        health,
         directory,
     } = old;
     let mut settings = rules(directory.rules(), new.directory.rules());
@@ -113,6 +114,7 @@ pub fn change(old: &Config, new: &Config) -> Changes {
     note(&mut restart, "log.format", *format != new.log.format);
     note(&mut restart, "log.audit", *audit != new.log.audit);
     note(&mut restart, "api", *api != new.api);
+    note(&mut restart, "health", *health != new.health);
     Changes {
         hosts: objects(&hosts(directory), &hosts(&new.directory)),
         farms: objects(&farms(directory), &farms(&new.directory)),
@@ -131,6 +133,7 @@ impl Config {
             listen: running.listen.clone(),
             store: running.store.clone(),
             api: running.api.clone(),
+            health: running.health.clone(),
             log: LogSettings {
                 level: self.log.level,
                 format: running.log.format,

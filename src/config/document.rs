@@ -103,6 +103,7 @@ pub(super) fn table(shape: Shape, node: &Node, report: &mut Report, into: &mut G
         Shape::Probe => sections::probe,
         Shape::Store => sections::store,
         Shape::Api => sections::api,
+        Shape::Health => sections::health,
         Shape::Log => sections::log,
         Shape::Host => objects::host,
         Shape::Farm => objects::farm,

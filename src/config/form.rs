@@ -55,6 +55,8 @@ pub(super) enum Form {
     Listener,
     /// A list of SHA-256 sums of certificates.
     Fingerprints,
+    /// The same, or `off`.
+    ListenerOrOff,
     /// Names of connection parameters.
     ParameterNames,
     /// A table of connection parameters; the values may be secrets.

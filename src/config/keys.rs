@@ -55,6 +55,11 @@ pub(super) const DOCUMENT: &[Key] = &[
         Form::Table(Shape::Api),
         "How the running broker is asked.",
     ),
+    key(
+        "health",
+        Form::Table(Shape::Health),
+        "Where health and metrics are asked for.",
+    ),
     key("log", Form::Table(Shape::Log), "What is logged, and how."),
     key("hosts", Form::Tables(Shape::Host), "The RDP session hosts."),
     key("farms", Form::Tables(Shape::Farm), "Named groups of hosts."),
@@ -295,6 +300,13 @@ pub(super) const API: &[Key] = &[key(
     Form::Place(SOCKET),
     "The command line's socket, for root and the broker's user only: a path or \"off\"; beside the store if left out.",
 )];
+
+pub(super) const HEALTH_LISTENER: &[Key] = &[key(
+    "listen",
+    Form::ListenerOrOff,
+    "IP address and port that answer without a key whether we are well and what was counted, or \"off\".",
+)
+.or("\"127.0.0.1:9823\"")];
 
 pub(super) const LOG: &[Key] = &[
     key(

@@ -74,8 +74,8 @@ pub use current::{Current, InForce};
 pub use finding::{Faults, Finding, Place, Severity};
 pub use reload::{Apply, Attempt, Beside, Cause, Origin, Reload, ReloadState, Reloaded, Reloader};
 pub use settings::{
-    AdminSocket, ApiSettings, AuditTarget, Config, Guacd, HostPort, Listen, LogFormat, LogLevel,
-    LogSettings, Probe, StoreSettings, Timeouts,
+    AdminSocket, ApiSettings, AuditTarget, Config, Guacd, HealthSettings, HostPort, Listen,
+    LogFormat, LogLevel, LogSettings, Probe, StoreSettings, Timeouts,
 };
 pub use small::{LineColumn, SmallFileError, Time, load_small};
 pub use source::Position;

@@ -56,6 +56,14 @@ pub(super) fn listen_address(node: &Node) -> Result<SocketAddr, ValueError> {
     })
 }
 
+/// The same, or `off`: nowhere.
+pub(super) fn listen_address_or_off(node: &Node) -> Result<Option<SocketAddr>, ValueError> {
+    match text(node)? {
+        "off" => Ok(None),
+        _ => listen_address(node).map(Some),
+    }
+}
+
 /// A host name or IP address that a connection carries, in the form in which
 /// two of them are compared: lower case, no dot at the end.
 pub(super) fn hostname_matcher(node: &Node) -> Result<String, ValueError> {

@@ -45,6 +45,7 @@ fn name(shape: Shape) -> &'static str {
         Shape::Probe => "probe",
         Shape::Store => "store",
         Shape::Api => "api",
+        Shape::Health => "health",
         Shape::Log => "log",
         Shape::Host => "host",
         Shape::Farm => "farm",
@@ -134,7 +135,7 @@ fn form(form: Form) -> Value {
         }
         Form::ConnectionId => json!({ "anyOf": [text(1024), { "type": "integer", "minimum": 0 }] }),
         Form::Alias => json!({ "type": "string", "pattern": "^(\\|\\|)?[^|\\s]" }),
-        Form::Host | Form::HostPort | Form::Listener => text(262),
+        Form::Host | Form::HostPort | Form::Listener | Form::ListenerOrOff => text(262),
         Form::Hosts => list(&text(255)),
         Form::Fingerprints => list(&json!({ "type": "string", "pattern": FINGERPRINT })),
         Form::ParameterNames => list(&json!({ "type": "string", "pattern": PARAMETER })),

@@ -1,5 +1,5 @@
 //! Reads the tables of settings: `[broker]`, `[identity]`, `[guacd]`,
-//! `[[listen]]`, `[probe]`, `[store]`, `[api]`, `[log]`.
+//! `[[listen]]`, `[probe]`, `[store]`, `[api]`, `[health]`, `[log]`.
 //!
 //! Each may stand in several files; a key set again replaces the earlier one.
 //! The ranges are in [`super::keys`].
@@ -11,7 +11,7 @@ use crate::placement::IdentitySource;
 use super::draft::{Gathered, ListenDraft, ScoreDraft};
 use super::keys;
 use super::names::{id, name, place};
-use super::network::{host_port, listen_address};
+use super::network::{host_port, listen_address, listen_address_or_off};
 use super::node::{Located, Node};
 use super::problem::Problem;
 use super::reader::{Reader, put};
@@ -207,6 +207,14 @@ pub(super) fn api(node: &Node, report: &mut Report, into: &mut Gathered) {
         })
     };
     put(&mut into.config.api.socket, table.read("socket", socket));
+}
+
+pub(super) fn health(node: &Node, report: &mut Report, into: &mut Gathered) {
+    let Some(mut table) = Reader::open(Shape::Health, node, report) else {
+        return;
+    };
+    let listen = table.read("listen", listen_address_or_off);
+    put(&mut into.config.health.listen, listen);
 }
 
 pub(super) fn log(node: &Node, report: &mut Report, into: &mut Gathered) {

@@ -32,6 +32,8 @@ pub struct Config {
     pub log: LogSettings,
     /// Where the running broker is asked.
     pub api: ApiSettings,
+    /// Where health and metrics are asked for.
+    pub health: HealthSettings,
     /// Hosts, farms, resources and rules.
     pub directory: Arc<Directory>,
 }
@@ -46,6 +48,7 @@ impl Default for Config {
             timeouts: Timeouts::default(),
             log: LogSettings::default(),
             api: ApiSettings::default(),
+            health: HealthSettings::default(),
             directory: Arc::default(),
         }
     }
@@ -232,6 +235,21 @@ pub enum AdminSocket {
     At(PathBuf),
     /// Nowhere: the running broker cannot be asked.
     Off,
+}
+
+/// Where health and metrics are asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HealthSettings {
+    /// IP address and port; port 0 lets the system choose. `None`: nowhere.
+    pub listen: Option<SocketAddr>,
+}
+
+impl Default for HealthSettings {
+    fn default() -> Self {
+        Self {
+            listen: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 9823))),
+        }
+    }
 }
 
 /// How serious a log line must be to be written.

@@ -19,6 +19,7 @@ pub(super) enum Shape {
     Probe,
     Store,
     Api,
+    Health,
     Log,
     Host,
     Farm,
@@ -28,7 +29,7 @@ pub(super) enum Shape {
 
 impl Shape {
     /// Every kind of table.
-    pub(super) const ALL: [Self; 14] = [
+    pub(super) const ALL: [Self; 15] = [
         Self::Document,
         Self::Broker,
         Self::BrokerScore,
@@ -38,6 +39,7 @@ impl Shape {
         Self::Probe,
         Self::Store,
         Self::Api,
+        Self::Health,
         Self::Log,
         Self::Host,
         Self::Farm,
@@ -57,6 +59,7 @@ impl Shape {
             Self::Probe => keys::PROBE,
             Self::Store => keys::STORE,
             Self::Api => keys::API,
+            Self::Health => keys::HEALTH_LISTENER,
             Self::Log => keys::LOG,
             Self::Host => keys::HOST,
             Self::Farm => keys::FARM,
@@ -101,6 +104,7 @@ impl Shape {
             Self::Probe => Some("probe"),
             Self::Store => Some("store"),
             Self::Api => Some("api"),
+            Self::Health => Some("health"),
             Self::Log => Some("log"),
             Self::Document
             | Self::Listen
@@ -166,6 +170,7 @@ impl fmt::Display for Shape {
             Self::Probe => "[probe]",
             Self::Store => "[store]",
             Self::Api => "[api]",
+            Self::Health => "[health]",
             Self::Log => "[log]",
             Self::Host => "a host",
             Self::Farm => "a farm",

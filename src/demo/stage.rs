@@ -106,6 +106,8 @@ impl Stage {
             .map_err(|faults| Fault::setup("the configuration", faults))?
             .config;
         config.store.path = self.folder.0.join("demo.redb");
+        // Nobody watches it, and a broker beside it may have the port.
+        config.health.listen = None;
         let shutdown = Shutdown::default();
         let app = App::build(&config, shutdown.clone()).await;
         let app = app.map_err(cannot_start)?;

@@ -11,7 +11,7 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 
 use tokio::net::TcpStream;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::task::AbortOnDropHandle;
 use tracing::{info, warn};
 
@@ -19,6 +19,7 @@ use super::Fleet;
 use super::apply::same_place;
 use crate::clock::Clock;
 use crate::config::{self, Config, Current};
+use crate::metrics::{Metrics, Probed};
 use crate::placement::{Host, HostId, tie_hash};
 use crate::x224;
 
@@ -36,6 +37,8 @@ pub struct Prober {
     pub config: Current,
     /// What time it is.
     pub clock: Clock,
+    /// Where probes are counted.
+    pub metrics: Arc<Metrics>,
 }
 
 /// One host that is being watched; dropping it ends that.
@@ -51,6 +54,7 @@ struct Watcher {
     host: Host,
     settings: config::Probe,
     clock: Clock,
+    metrics: Arc<Metrics>,
 }
 
 impl Prober {
@@ -82,6 +86,7 @@ impl Prober {
             host: host.clone(),
             settings: settings.clone(),
             clock: self.clock,
+            metrics: Arc::clone(&self.metrics),
         };
         Watched {
             host: host.clone(),
@@ -108,16 +113,22 @@ impl Watcher {
         let Host {
             id, address, port, ..
         } = &self.host;
-        let error = match timeout(self.settings.timeout, ask(&self.host)).await {
+        let began = Instant::now();
+        let asked = timeout(self.settings.timeout, ask(&self.host)).await;
+        let spent = began.elapsed();
+        let error = match asked {
             Ok(Ok(())) => None,
             Ok(Err(error)) if is_ours(&error) => {
                 // It says nothing of the host: what was known of it stays.
+                self.metrics.probed(spent, Probed::NotAsked);
                 warn!(host = %id, %error, "A host could not be probed");
                 return;
             }
             Ok(Err(error)) => Some(error.to_string()),
             Err(_) => Some(format!("no answer within {:?}", self.settings.timeout)),
         };
+        let came = error.as_ref().map_or(Probed::Answered, |_| Probed::Failed);
+        self.metrics.probed(spent, came);
         *failures = if error.is_some() {
             failures.saturating_add(1)
         } else {

@@ -31,13 +31,14 @@ use uuid::Uuid;
 use crate::broker::{Broker, Hold};
 use crate::clock::Clock;
 use crate::config;
+use crate::metrics::{Metrics, Phase};
 use crate::placement::TunnelId;
 use crate::shutdown::Shutdown;
 use crate::tls::Certificates;
 
 pub use accept::{Door, accept};
 use line::Line;
-pub use open::{Facts, Kind, Open, Tunnels};
+pub use open::{Facts, Kind, Open, Totals, Tunnels};
 use outcome::Outcome;
 use registry::{Owned, Registered, Registry};
 use resolve::Intent;
@@ -63,6 +64,7 @@ pub struct Gateway {
     certificates: Arc<Certificates>,
     registry: Arc<Registry>,
     tunnels: Arc<Tunnels>,
+    metrics: Arc<Metrics>,
     /// Cancelled when nobody is served anew.
     stop: CancellationToken,
     /// Cancelled when open tunnels must end.
@@ -86,6 +88,7 @@ impl Gateway {
         clock: Clock,
     ) -> Self {
         Self {
+            metrics: Arc::clone(broker.decisions().metrics()),
             broker,
             config,
             certificates,
@@ -140,11 +143,13 @@ impl Gateway {
         let first = self.stop.run_until_cancelled(first).await;
         first.unwrap_or(Err(Stop::NothingSent))?;
         outcome.entry().list();
+        let mut lap = self.metrics.handshake();
         let started = timeout(listen.handshake_timeout, line.event()).await;
         let select = match started.map_err(|_| Stop::HandshakeTimeout)?? {
             Event::Selected(select) => select,
             other => return Err(Stop::unexpected(&other)),
         };
+        lap.done(Phase::Select);
         let deadline = Instant::now() + listen.handshake_timeout;
         let config = self.config.get();
         let asking = Instant::now();
@@ -152,8 +157,10 @@ impl Gateway {
         let asked = timeout(within, self.ask_guacd(line, &select, &config.guacd)).await;
         let joined = asked.map_err(|_| Stop::GuacdSilent)??;
         let spent = asking.elapsed();
+        lap.done(Phase::Args);
         let read = timeout_at(deadline, line.settings()).await;
         let mut parameters = read.map_err(|_| Stop::HandshakeTimeout)??;
+        lap.done(Phase::Connect);
         let login = Some(line.user_name()).filter(|login| !login.is_empty());
         let login = login.map(str::to_owned);
         outcome.entry().note(|facts| facts.login = login);
@@ -170,6 +177,7 @@ impl Gateway {
         let by = latest.min(Instant::now() + budget);
         let placed = self.settle(&intent, &mut parameters, line, by, outcome);
         let hold = placed.await?;
+        lap.done(Phase::Placement);
         let answered = timeout_at(latest, async {
             line.tell_guacd(&parameters.to_instruction()).await?;
             line.event().await
@@ -179,6 +187,7 @@ impl Gateway {
             Event::Ready(id) => id,
             other => return Err(Stop::unexpected(&other)),
         };
+        lap.done(Phase::Ready);
         let issued = match intent {
             Intent::Join(id) => {
                 line.tell_guacamole(&Instruction::ready(&id)).await?;
@@ -218,7 +227,8 @@ impl Gateway {
                 (Select::Join(guacd_id), Some(id.clone()), guacd)
             }
         };
-        line.dialled(dial::guacd(&guacd, &self.certificates).await?);
+        let dialled = dial::guacd(&guacd, &self.certificates).await;
+        line.dialled(self.metrics.dialled(dialled)?);
         line.tell_guacd(&question.to_instruction()).await?;
         match line.event().await {
             Ok(Event::Args(_)) => {}

@@ -21,7 +21,21 @@ use crate::placement::{FarmId, HostId, ResourceId, Timestamp, TunnelId, UserKey}
 #[derive(Debug)]
 pub struct Tunnels {
     open: Mutex<BTreeMap<TunnelId, Arc<Open>>>,
+    /// All that were ever open, and the bytes of those that have ended. Changed
+    /// only while `open` is locked, so that no byte is missed or counted twice.
+    past: Mutex<Totals>,
     clock: Clock,
+}
+
+/// What was open since the start, all in all; these only grow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Totals {
+    /// Tunnels.
+    pub connections: u64,
+    /// Bytes relayed to guacd after handshakes.
+    pub to_guacd: u64,
+    /// Bytes relayed to Guacamole after handshakes.
+    pub to_guacamole: u64,
 }
 
 /// One open tunnel.
@@ -88,6 +102,7 @@ impl Tunnels {
     pub(super) fn new(clock: Clock) -> Arc<Self> {
         Arc::new(Self {
             open: Mutex::default(),
+            past: Mutex::default(),
             clock,
         })
     }
@@ -120,6 +135,14 @@ impl Tunnels {
         self.lock().len()
     }
 
+    /// How many were ever open, and what was relayed so far.
+    pub fn totals(&self) -> Totals {
+        let open = self.lock();
+        let mut totals = *self.past();
+        open.values().for_each(|tunnel| totals.relayed(tunnel));
+        totals
+    }
+
     /// Those that come after this id, in the order in which they were opened.
     pub fn after(&self, id: Option<&TunnelId>) -> Vec<Arc<Open>> {
         let from = id.map_or(Bound::Unbounded, Bound::Excluded);
@@ -136,6 +159,19 @@ impl Tunnels {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<TunnelId, Arc<Open>>> {
         // Insertion and removal leave no half-done state behind a panic.
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn past(&self) -> MutexGuard<'_, Totals> {
+        // Plain sums, each whole behind a panic.
+        self.past.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Totals {
+    fn relayed(&mut self, tunnel: &Open) {
+        let (to_guacd, to_guacamole) = tunnel.bytes();
+        self.to_guacd = self.to_guacd.saturating_add(to_guacd);
+        self.to_guacamole = self.to_guacamole.saturating_add(to_guacamole);
     }
 }
 
@@ -183,7 +219,10 @@ impl Entry {
     /// From here on it is listed.
     pub(super) fn list(&self) {
         let (id, open) = (self.open.id.clone(), Arc::clone(&self.open));
-        self.tunnels.lock().insert(id, open);
+        let mut listed = self.tunnels.lock();
+        if listed.insert(id, open).is_none() {
+            self.tunnels.past().connections += 1;
+        }
     }
 
     pub(super) fn id(&self) -> &TunnelId {
@@ -226,7 +265,10 @@ impl Entry {
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        self.tunnels.lock().remove(&self.open.id);
+        let mut listed = self.tunnels.lock();
+        if let Some(ended) = listed.remove(&self.open.id) {
+            self.tunnels.past().relayed(&ended);
+        }
     }
 }
 
@@ -277,6 +319,28 @@ mod tests {
         second.note(|facts| facts.kind = Kind::Join);
         let open = tunnels.find(&"2".into()).unwrap();
         assert_eq!(open.facts().kind, Kind::Join);
+    }
+
+    #[tokio::test]
+    async fn totals_hold_what_is_open_and_what_has_ended() {
+        let (tunnels, all) = (Tunnels::new(Clock::start()), CancellationToken::new());
+        let (one, other) = (entry(&tunnels, "1", &all), entry(&tunnels, "2", &all));
+        // A health check never was a tunnel.
+        drop(tunnels.entry("0".into(), None, all.child_token()));
+        one.sent_to_guacd(3);
+        other.sent_to_guacd(4);
+        other.sent_to_guacamole(50);
+        let totals = Totals {
+            connections: 2,
+            to_guacd: 7,
+            to_guacamole: 50,
+        };
+        assert_eq!(tunnels.totals(), totals);
+        drop(one);
+        assert_eq!(tunnels.totals(), totals);
+        drop(other);
+        assert_eq!(tunnels.totals(), totals);
+        assert_eq!(tunnels.count(), 0);
     }
 
     #[tokio::test]

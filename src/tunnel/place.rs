@@ -14,6 +14,7 @@ use super::resolve::{Intent, Unreadable};
 use super::rewrite::{Missing, rewrite};
 use super::stop::Stop;
 use crate::broker::{Act, Answer, Asked, Hold, PlaceError, Rewritten, Unplaced};
+use crate::metrics::Cause;
 use crate::placement::{self, Claims, Conduct, Refusal, Request, TunnelId};
 
 /// guacd hangs up 15 s after it last read something: what comes later is lost,
@@ -189,17 +190,19 @@ impl Gateway {
             let names = match names {
                 Ok(names) if Instant::now() < deadline => names,
                 unusable => {
-                    let (why, stop) = match unusable {
+                    let (why, cause, stop) = match unusable {
                         Ok(_) => (
                             PlaceError::TimedOut.to_string(),
+                            Cause::TimedOut,
                             Stop::PlacementTimeout { decision: id },
                         ),
                         Err(Missing(name)) => (
                             format!("this guacd has no parameter {name}"),
+                            Cause::MissingParameter,
                             Stop::Missing { name, decision: id },
                         ),
                     };
-                    decisions.keep(record.failed(why));
+                    decisions.keep(record.failed(why, cause));
                     return Err(stop);
                 }
             };

@@ -136,6 +136,7 @@ async fn broker() -> (Broker, TempDir) {
         fleet: Arc::clone(&fleet),
         config,
         clock,
+        metrics: Arc::default(),
     };
     tokio::spawn(prober.run());
     fleet.probed().await;

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what tests/real needs: guacd 1.3.0, xrdp, TigerVNC, OpenSSH, and the Guacamole clients that
+# Installs what tests/real needs: guacd 1.3.0, xrdp, TigerVNC, OpenSSH, promtool, and the Guacamole clients that
 # others wrote, in Python (a venv), JavaScript (npm) and Java (Maven). Called by tests/real/run; safe to run again, quick when nothing is missing.
 #
 # Exit: 0 all there; 10 it cannot be had here (the last lines say what and why); other: a fault of
@@ -21,7 +21,7 @@ packages=(xrdp tigervnc-standalone-server xterm x11-utils x11-xserver-utils xaut
           iproute2 procps util-linux passwd python3-venv openssh-server openssh-client
           mono-mcs mono-runtime)  # the C# inside of the Windows agent is compiled
 # By the command they bring: Node and Java are often there from elsewhere.
-commands=(node:nodejs npm:npm javac:default-jdk-headless mvn:maven openssl:openssl)
+commands=(node:nodejs npm:npm javac:default-jdk-headless mvn:maven openssl:openssl promtool:prometheus)
 # Versions of guacamole-common, the library inside Guacamole.
 guacamole_common=(1.3.0 1.6.0)
 
@@ -68,7 +68,7 @@ Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
 SOURCE
 }
 
-# Fresh installs of daemons start them (guacd on 4822, xrdp on 3389); the tests start their own.
+# Fresh installs of daemons start them (guacd on 4822, xrdp on 3389, Prometheus on 9090); the tests start their own.
 without_services() {
     local policy=/usr/sbin/policy-rc.d rc=0
     if [ -e "$policy" ]; then "$@"; return; fi

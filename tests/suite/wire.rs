@@ -54,7 +54,15 @@ fn a_hundred_health_checks_leave_no_line_and_never_reach_guacd() {
         .map(|l| l["message"].clone())
         .collect();
     messages.retain(|message| message != "Host answers RDP");
-    assert_eq!(messages, ["Listening", "Placed", "Tunnel ended"]);
+    assert_eq!(
+        messages,
+        [
+            "Health and metrics ready",
+            "Listening",
+            "Placed",
+            "Tunnel ended"
+        ]
+    );
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The real binary, started with a configuration of its own.
 
-use std::io::{BufRead, BufReader, Read};
-use std::net::SocketAddr;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::{Arc, Condvar, Mutex};
@@ -90,7 +90,7 @@ impl Site {
         let text = format!(
             "[log]\nformat = \"json\"\nlevel = \"{}\"\n[store]\npath = {:?}\n\
              [guacd]\naddress = \"{}\"\n[probe]\ninterval = \"1s\"\ntimeout = \"1s\"\n\
-             [[listen]]\n{}\n",
+             [health]\nlisten = \"127.0.0.1:0\"\n[[listen]]\n{}\n",
             self.level,
             self.store(),
             self.guacd,
@@ -111,7 +111,9 @@ impl Site {
         let command = match self.descriptors {
             None => command(&["serve"], &config),
             Some(count) => {
-                let script = format!("ulimit -n {count}; exec \"$0\" serve --config \"$1\"");
+                // Who is at a limit of `limit_files` shall hear of it, not end.
+                let script =
+                    format!("trap '' XFSZ; ulimit -n {count}; exec \"$0\" serve --config \"$1\"");
                 let mut shell = Command::new("sh");
                 shell.arg("-c").arg(script).arg(BINARY).arg(config);
                 shell
@@ -227,6 +229,34 @@ impl Broker {
     pub(crate) fn ended(&self, of: &Line) -> Line {
         let tunnel = &of["tunnel"];
         self.wait("Tunnel ended", |line| &line["tunnel"] == tunnel)
+    }
+
+    /// Where it is asked for health and metrics.
+    pub(crate) fn health_address(&self) -> SocketAddr {
+        let line = self.wait("Health and metrics ready", |_| true);
+        text(&line, "address").parse().unwrap()
+    }
+
+    /// What it answers there: status and body.
+    pub(crate) fn health(&self, path: &str) -> (u16, String) {
+        let mut stream = TcpStream::connect(self.health_address()).unwrap();
+        stream.set_read_timeout(Some(DEADLINE)).unwrap();
+        let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").expect(&answer);
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        (status, body.to_owned())
+    }
+
+    /// No file may be written beyond so many bytes from now on. Only where the site limits
+    /// descriptors, else it would end.
+    pub(crate) fn limit_files(&self, bytes: &str) {
+        let pid = format!("--pid={}", self.child.id());
+        let limit = format!("--fsize={bytes}:unlimited");
+        let status = Command::new("prlimit").args([pid, limit]).status();
+        assert!(status.expect("util-linux's prlimit").success());
     }
 
     /// Sends a signal: `TERM`, `INT`, `KILL`.

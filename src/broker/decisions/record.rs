@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::broker::{Answer, DecisionId};
+use crate::metrics::Cause;
 use crate::placement::{
     Carriers, Claims, Decision, Directory, Outcome, Request, ResourceKind, Timestamp, TunnelId,
     UserKey, Weights,
@@ -40,6 +41,9 @@ pub struct Record {
     /// Why it came to nothing, whatever was decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
+    /// The same in one word, for counting; not kept.
+    #[serde(skip)]
+    pub cause: Option<Cause>,
 }
 
 /// What a decision is made for.
@@ -190,6 +194,7 @@ impl Record {
             weights: None,
             rewritten: None,
             failure: None,
+            cause: None,
         }
     }
 
@@ -209,8 +214,9 @@ impl Record {
 
     /// It came to nothing all the same.
     #[must_use]
-    pub fn failed(mut self, why: impl ToString) -> Self {
+    pub fn failed(mut self, why: impl ToString, cause: Cause) -> Self {
         self.failure = Some(why.to_string());
+        self.cause = Some(cause);
         self
     }
 

@@ -81,7 +81,8 @@ async fn the_latest_are_found_in_memory_alone() {
 async fn a_stuck_archive_makes_nobody_wait_and_what_is_dropped_is_counted() {
     let ill = Arc::new(Ill::default());
     ill.stuck.store(true, Ordering::SeqCst);
-    let (decisions, recorder) = Decisions::stored(ill.clone(), None, Clock::start());
+    let (decisions, recorder) =
+        Decisions::stored(ill.clone(), None, Clock::start(), Arc::default());
     let stop = CancellationToken::new();
     let recorder = tokio::spawn(recorder.run(stop.clone()));
     let started = Instant::now();
@@ -108,7 +109,8 @@ async fn a_stuck_archive_makes_nobody_wait_and_what_is_dropped_is_counted() {
 #[tokio::test(start_paused = true)]
 async fn a_failing_archive_is_tried_again_and_not_in_a_hurry() {
     let ill = Arc::new(Ill::default());
-    let (decisions, recorder) = Decisions::stored(ill.clone(), None, Clock::start());
+    let (decisions, recorder) =
+        Decisions::stored(ill.clone(), None, Clock::start(), Arc::default());
     let stop = CancellationToken::new();
     let recorder = tokio::spawn(recorder.run(stop.clone()));
     decisions.keep(record("ann"));
@@ -124,7 +126,7 @@ async fn everything_kept_is_stored_by_the_end() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s.redb");
     let open = || Arc::new(Embedded::open(&path).unwrap());
-    let (decisions, recorder) = Decisions::stored(open(), None, Clock::start());
+    let (decisions, recorder) = Decisions::stored(open(), None, Clock::start(), Arc::default());
     let records: Vec<_> = (0..600).map(|_| record("ann")).collect();
     for record in &records {
         decisions.keep(record.clone());
@@ -134,7 +136,7 @@ async fn everything_kept_is_stored_by_the_end() {
     recorder.run(stop).await;
     drop(decisions);
 
-    let (decisions, _recorder) = Decisions::stored(open(), None, Clock::start());
+    let (decisions, _recorder) = Decisions::stored(open(), None, Clock::start(), Arc::default());
     for record in &records {
         assert_eq!(*decisions.find(record.id).await.unwrap().unwrap(), *record);
     }

@@ -275,6 +275,10 @@ fn probes(form: Form) -> (Vec<String>, Vec<String>) {
             [format!("[\"{}\"]", "a1".repeat(32)), "[]".to_owned()].into(),
             texts(&["[\"a1\"]", "\"a1\"", "[5]"]),
         ),
+        Form::ListenerOrOff => (
+            texts(&["\"127.0.0.1:0\"", "\"off\""]),
+            texts(&["\"\"", "4822"]),
+        ),
         Form::ParameterNames => (
             texts(&["[\"console\"]"]),
             texts(&["[\"Console\"]", "\"console\"", "[\"\"]"]),

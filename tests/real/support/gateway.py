@@ -116,6 +116,8 @@ def _config(run_dir, guacd, hosts):
 address = {q(f"{guacd.host}:{guacd.port}")}
 [[listen]]
 address = "127.0.0.1:0"
+[health]
+listen = "127.0.0.1:0"
 [store]
 path = {q(str(run_dir / "sessionguard.redb"))}
 [broker]

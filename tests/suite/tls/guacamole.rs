@@ -118,7 +118,15 @@ fn health_checks_of_a_tls_port_leave_no_line() {
     let messages = stage.broker.said();
     let mut messages: Vec<_> = messages.iter().map(|l| l["message"].clone()).collect();
     messages.retain(|message| message != "Host answers RDP");
-    assert_eq!(messages, ["Listening", "Placed", "Tunnel ended"]);
+    assert_eq!(
+        messages,
+        [
+            "Health and metrics ready",
+            "Listening",
+            "Placed",
+            "Tunnel ended"
+        ]
+    );
 }
 
 #[test]

@@ -1,8 +1,11 @@
 //! Certificates that are exchanged while the broker runs.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use serde_json::Value;
 
 use super::*;
+use crate::suite::metrics::Scraped;
 use crate::support::Broker;
 
 /// Writes files into the site's folder, then has them looked at.
@@ -121,4 +124,30 @@ fn the_authority_of_guacd_is_exchanged_for_new_dials() {
     stage.broker.wait(EXCHANGED, |_| true);
     let (mut visitor, mut peer) = stage.desktop(&Visit::office("ann"));
     assert_carries(&mut visitor, &mut peer);
+}
+
+#[test]
+fn when_a_certificate_ends_is_a_figure_and_a_broken_one_is_named() {
+    let papers = Papers::new();
+    let stage = Stage::adjusted(polite(), 1, |site| papers.listening(site));
+    let ends = || Scraped::of(&stage.broker).sum("tls_certificate_not_after_seconds{");
+    let is_in_days = |seconds: f64, days: u64| {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        let left = seconds - now.as_secs_f64();
+        (left / 86_400.0 - days as f64).abs() < 0.1
+    };
+    assert!(is_in_days(ends(), 365), "{}", ends());
+    let shorter = papers.authority.sign_for(NAME, 90);
+    exchange(&stage, &shorter, EXCHANGED);
+    assert!(is_in_days(ends(), 90), "{}", ends());
+
+    let mixed = Identity {
+        certificate: papers.own.certificate.clone(),
+        key: shorter.key.clone(),
+    };
+    exchange(&stage, &mixed, REFUSED);
+    let (status, text) = stage.broker.health("/readyz?verbose");
+    assert_eq!(status, 200, "{text}");
+    assert!(text.contains("certificates: degraded: a file"), "{text}");
+    assert!(is_in_days(ends(), 90), "{}", ends());
 }

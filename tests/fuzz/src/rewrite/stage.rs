@@ -171,6 +171,7 @@ async fn probed(
         fleet: Arc::clone(fleet),
         config,
         clock,
+        metrics: Arc::default(),
     };
     let answer = async {
         loop {

@@ -1,0 +1,75 @@
+//! What is read off the live lists when somebody scrapes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::Health;
+use crate::metrics::{Page, picture};
+use crate::placement::{Snapshot, Timestamp};
+
+impl Health {
+    /// The figures of this moment, and the picture they were read from.
+    pub(super) fn page(&self) -> (Page, Arc<Snapshot>) {
+        let mut page = Page::default();
+        let snapshot = self.fleet.snapshot();
+        picture(&mut page, &snapshot, self.clock.now());
+        self.tell_tunnels(&mut page);
+        self.tell_losses(&mut page);
+        self.tell_certificates(&mut page);
+        let reload = self.reload.as_ref();
+        let is_ok = reload.is_none_or(|reload| reload.state().is_ok());
+        page.gauge(
+            "config_last_reload_success",
+            "Whether the files could be used when they were last read.",
+        )
+        .put(&[], f64::from(u8::from(is_ok)));
+        page.gauge("build_info", "Which release this is.")
+            .put(&[("version", env!("CARGO_PKG_VERSION"))], 1.0);
+        (page, snapshot)
+    }
+
+    fn tell_tunnels(&self, page: &mut Page) {
+        let totals = self.tunnels.totals();
+        page.counter(
+            "connections",
+            "Connections of Guacamole that said something.",
+        )
+        .count(&[], totals.connections);
+        page.gauge("connections_open", "Those of them that are open.")
+            .put(&[], self.tunnels.count() as f64);
+        let mut bytes = page.counter(
+            "relay_bytes",
+            "Bytes relayed after handshakes, those of open tunnels included.",
+        );
+        bytes.count(&[("direction", "to-guacd")], totals.to_guacd);
+        bytes.count(&[("direction", "to-guacamole")], totals.to_guacamole);
+    }
+
+    /// Of a file with several certificates the one that ends first.
+    fn tell_certificates(&self, page: &mut Page) {
+        let mut samples = page.gauge(
+            "tls_certificate_not_after_seconds",
+            "When the first certificate of a file ends, in seconds since the Unix epoch.",
+        );
+        let mut ends: BTreeMap<_, Timestamp> = BTreeMap::new();
+        for standing in self.certificates.standings() {
+            let not_after = standing.not_after;
+            let end = ends
+                .entry((standing.key, standing.file))
+                .or_insert(not_after);
+            *end = not_after.min(*end);
+        }
+        for ((key, file), end) in ends {
+            let seconds = end.as_millis() as f64 / 1000.0;
+            samples.put(&[("key", key), ("file", &file)], seconds);
+        }
+    }
+
+    fn tell_losses(&self, page: &mut Page) {
+        let losses = self.decisions.losses();
+        page.counter("decisions_lost", "Decisions that were not stored.")
+            .count(&[], losses.decisions);
+        page.counter("audit_lines_lost", "Lines missing in the audit trail.")
+            .count(&[], losses.audit_lines);
+    }
+}

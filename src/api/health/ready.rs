@@ -1,0 +1,169 @@
+//! Whether users may be sent to us, and what of it all is not as it should be.
+
+use std::fmt::Write;
+use std::sync::atomic::Ordering;
+
+use super::Health;
+use crate::placement::Reach;
+
+/// How our parts are.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Found(Vec<(&'static str, State)>);
+
+/// How one part is.
+#[derive(Debug, PartialEq, Eq)]
+enum State {
+    Well,
+    /// Not well, and no reason to send users elsewhere.
+    Degraded(String),
+    /// Users are better sent elsewhere.
+    Unready(&'static str),
+}
+
+impl Health {
+    /// How everything is at this moment. Names neither users nor addresses:
+    /// whoever reaches the port may read it.
+    pub(super) fn look(&self) -> Found {
+        Found(vec![
+            ("listeners", self.listeners()),
+            ("configuration", self.configuration()),
+            ("store", self.store()),
+            ("guacd", self.guacd()),
+            ("hosts", self.hosts()),
+            ("certificates", self.certificates()),
+        ])
+    }
+
+    fn listeners(&self) -> State {
+        if self.stop.is_cancelled() {
+            State::Unready("shutting down")
+        } else if !self.listening.load(Ordering::Relaxed) {
+            State::Unready("not started yet")
+        } else {
+            State::Well
+        }
+    }
+
+    fn configuration(&self) -> State {
+        let state = self.reload.as_ref().map(|reload| reload.state());
+        match state.filter(|state| !state.is_ok()) {
+            None => State::Well,
+            Some(state) => State::Degraded(format!(
+                "the files have faults; generation {} stays in force",
+                state.generation
+            )),
+        }
+    }
+
+    fn store(&self) -> State {
+        match self.metrics.is_store_up() {
+            true => State::Well,
+            false => {
+                State::Degraded("it fails or does not answer; nobody new is placed".to_owned())
+            }
+        }
+    }
+
+    fn guacd(&self) -> State {
+        match self.metrics.is_guacd_up() {
+            true => State::Well,
+            false => State::Degraded("it could not be reached when last dialled".to_owned()),
+        }
+    }
+
+    fn hosts(&self) -> State {
+        let (snapshot, now) = (self.fleet.snapshot(), self.clock.now());
+        let offline_after = snapshot.directory.rules().offline_after;
+        let hosts = snapshot.directory.hosts();
+        let (mut all, mut online) = (0_usize, 0_usize);
+        for host in hosts {
+            let view = snapshot.hosts.get(&host.id);
+            let reach = view.map(|view| view.reach(offline_after, now));
+            all += 1;
+            online += usize::from(reach == Some(Reach::Online));
+        }
+        match (all, online) {
+            (1.., 0) => State::Degraded(format!("none of {all} can be reached")),
+            _ => State::Well,
+        }
+    }
+}
+
+impl Health {
+    fn certificates(&self) -> State {
+        let (standings, now) = (self.certificates.standings(), self.clock.now());
+        if standings.iter().any(|it| it.not_after <= now) {
+            State::Degraded("one has run out".to_owned())
+        } else if standings.iter().any(|it| it.last_error.is_some()) {
+            State::Degraded("a file cannot be used; the one before stays in force".to_owned())
+        } else {
+            State::Well
+        }
+    }
+}
+
+impl Found {
+    /// Whether users may be sent here.
+    pub(super) fn is_ready(&self) -> bool {
+        let mut states = self.0.iter();
+        !states.any(|(_, state)| matches!(state, State::Unready(_)))
+    }
+
+    /// In a line; `verbose`: in a line for each part, as well.
+    pub(super) fn tell(&self, verbose: bool) -> String {
+        let mut text = String::new();
+        if verbose {
+            for (part, state) in &self.0 {
+                let told = match state {
+                    State::Well => writeln!(text, "{part}: ok"),
+                    State::Degraded(why) => writeln!(text, "{part}: degraded: {why}"),
+                    State::Unready(why) => writeln!(text, "{part}: not ready: {why}"),
+                };
+                // Text takes whatever is written.
+                let _ = told;
+            }
+        }
+        text.push_str(&self.summary());
+        text.push('\n');
+        text
+    }
+
+    fn summary(&self) -> String {
+        let mut states = self.0.iter();
+        let unready = states.find_map(|(_, state)| match state {
+            State::Unready(why) => Some(*why),
+            State::Well | State::Degraded(_) => None,
+        });
+        let degraded = self.0.iter();
+        let degraded = degraded.filter(|(_, state)| matches!(state, State::Degraded(_)));
+        let degraded: Vec<_> = degraded.map(|(part, _)| *part).collect();
+        match (unready, degraded.is_empty()) {
+            (Some(why), _) => format!("not ready: {why}"),
+            (None, true) => "ready".to_owned(),
+            (None, false) => format!("ready, degraded: {}", degraded.join(", ")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_degraded_is_named_and_only_what_is_unready_turns_users_away() {
+        let degraded = || State::Degraded("it fails".to_owned());
+        let found = Found(vec![("listeners", State::Well), ("store", degraded())]);
+        assert!(found.is_ready());
+        assert_eq!(found.tell(false), "ready, degraded: store\n");
+        assert_eq!(
+            found.tell(true),
+            "listeners: ok\nstore: degraded: it fails\nready, degraded: store\n"
+        );
+        let stopping = State::Unready("shutting down");
+        let found = Found(vec![("store", degraded()), ("listeners", stopping)]);
+        assert!(!found.is_ready());
+        assert_eq!(found.tell(false), "not ready: shutting down\n");
+        let found = Found(vec![("store", State::Well)]);
+        assert_eq!(found.tell(false), "ready\n");
+    }
+}
