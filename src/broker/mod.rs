@@ -7,6 +7,7 @@
 mod administer;
 mod decisions;
 mod keeper;
+mod leases;
 mod modes;
 
 use std::fmt;
@@ -21,10 +22,10 @@ use crate::clock::Clock;
 use crate::fleet::{Fleet, Seat};
 use crate::metrics::Cause;
 use crate::placement::{
-    Aim, Candidate, Conduct, Decision, Directory, Exclusion, HostId, LeaseKey, LeaseRecord, Mode,
-    Outcome, Refusal, Report, Request, TunnelId, decide, survey, unreadable,
+    Aim, Candidate, Conduct, Decision, Directory, Exclusion, HostId, LeaseKey, Mode, Outcome,
+    Refusal, Report, Request, TunnelId, decide, survey, unreadable,
 };
-use crate::store::{Replaced, Store, StoreError, Version, Versioned};
+use crate::store::{Replaced, Store, StoreError, Versioned};
 
 pub use administer::Released;
 pub use decisions::{
@@ -400,68 +401,6 @@ fn passes_by_itself(answer: &Answer) -> bool {
 /// How long a placement waits for room before it looks again by itself.
 const PENDING_PAUSE: Duration = Duration::from_millis(250);
 
-impl Leases {
-    async fn write(
-        &self,
-        key: &LeaseKey,
-        expected: Version,
-        record: LeaseRecord,
-    ) -> Result<Replaced, StoreError> {
-        let replaced = self.store.replace(key, expected, record.clone()).await?;
-        if replaced == Replaced::Done {
-            self.fleet.note_leases(key, &record, self.clock.now());
-        }
-        Ok(replaced)
-    }
-
-    /// Changes a record, as often as it takes to be the one who did.
-    async fn update(
-        &self,
-        key: &LeaseKey,
-        change: impl Fn(&mut LeaseRecord),
-    ) -> Result<(), StoreError> {
-        let changed = self.update_if(key, |record| {
-            change(record);
-            true
-        });
-        changed.await.map(|_| ())
-    }
-
-    /// The same where `change` says that it is to be written; returns that.
-    async fn update_if(
-        &self,
-        key: &LeaseKey,
-        change: impl Fn(&mut LeaseRecord) -> bool,
-    ) -> Result<bool, StoreError> {
-        loop {
-            let known = self.store.read(key).await?;
-            let mut record = known.record.clone();
-            let wanted = change(&mut record);
-            if !wanted || record == known.record {
-                return Ok(wanted);
-            }
-            if self.write(key, known.version, record).await? == Replaced::Done {
-                return Ok(true);
-            }
-        }
-    }
-
-    /// Takes over what an earlier life of this process left behind.
-    async fn adopt(&self) -> Result<(), StoreError> {
-        for (key, known) in self.store.all().await? {
-            let now = self.clock.now();
-            let mut record = known.record.clone();
-            record.orphan(now);
-            if record == known.record {
-                self.fleet.note_leases(&key, &record, now);
-            } else {
-                self.write(&key, known.version, record).await?;
-            }
-        }
-        Ok(())
-    }
-}
-
 impl Hold {
     /// The RDP connection stood: the lease is good.
     pub fn stood(&self) {
@@ -510,12 +449,6 @@ impl DecisionId {
 impl fmt::Display for DecisionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&self.0, f)
-    }
-}
-
-impl fmt::Debug for Leases {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Leases").finish_non_exhaustive()
     }
 }
 

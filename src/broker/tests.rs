@@ -8,8 +8,8 @@ use tokio::task::JoinSet;
 
 use super::*;
 use crate::placement::{
-    Carriers, Claims, Directory, Farm, FarmId, FarmOverrides, HISTORY, Host, HostId, LeaseState,
-    Mode, ParameterValues, Resource, ResourceKind, Rules, Trust,
+    Carriers, Claims, Directory, Farm, FarmId, FarmOverrides, HISTORY, Host, HostId, LeaseRecord,
+    LeaseState, Mode, ParameterValues, Resource, ResourceKind, Rules, Trust,
 };
 use crate::store::{Answer as StoreAnswer, Embedded, Version};
 

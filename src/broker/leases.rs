@@ -1,0 +1,76 @@
+//! Lease records as they are written: by whoever was first, and told to the
+//! fleet.
+
+use std::fmt;
+
+use super::Leases;
+use crate::placement::{LeaseKey, LeaseRecord};
+use crate::store::{Replaced, StoreError, Version};
+
+impl Leases {
+    pub(super) async fn write(
+        &self,
+        key: &LeaseKey,
+        expected: Version,
+        record: LeaseRecord,
+    ) -> Result<Replaced, StoreError> {
+        let replaced = self.store.replace(key, expected, record.clone()).await?;
+        if replaced == Replaced::Done {
+            self.fleet.note_leases(key, &record, self.clock.now());
+        }
+        Ok(replaced)
+    }
+
+    /// Changes a record, as often as it takes to be the one who did.
+    pub(super) async fn update(
+        &self,
+        key: &LeaseKey,
+        change: impl Fn(&mut LeaseRecord),
+    ) -> Result<(), StoreError> {
+        let changed = self.update_if(key, |record| {
+            change(record);
+            true
+        });
+        changed.await.map(|_| ())
+    }
+
+    /// The same where `change` says that it is to be written; returns that.
+    pub(super) async fn update_if(
+        &self,
+        key: &LeaseKey,
+        change: impl Fn(&mut LeaseRecord) -> bool,
+    ) -> Result<bool, StoreError> {
+        loop {
+            let known = self.store.read(key).await?;
+            let mut record = known.record.clone();
+            let wanted = change(&mut record);
+            if !wanted || record == known.record {
+                return Ok(wanted);
+            }
+            if self.write(key, known.version, record).await? == Replaced::Done {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Takes over what an earlier life of this process left behind.
+    pub(super) async fn adopt(&self) -> Result<(), StoreError> {
+        for (key, known) in self.store.all().await? {
+            let now = self.clock.now();
+            let mut record = known.record.clone();
+            record.orphan(now);
+            if record == known.record {
+                self.fleet.note_leases(&key, &record, now);
+            } else {
+                self.write(&key, known.version, record).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Leases {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Leases").finish_non_exhaustive()
+    }
+}
