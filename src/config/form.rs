@@ -42,6 +42,8 @@ pub(super) enum Form {
     FreeText,
     /// One of some words, or a path, which holds a `/`.
     Place(&'static [&'static str]),
+    /// The path of a file that holds a secret; never the secret itself.
+    SecretFile,
     /// Text or a number from 0.
     ConnectionId,
     /// A RemoteApp's alias.

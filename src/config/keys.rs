@@ -295,11 +295,23 @@ pub(super) const STORE: &[Key] = &[key(
 pub(super) const SOCKET: &[&str] = &["off"];
 pub(super) const AUDIT: &[&str] = &["off", "stdout"];
 
-pub(super) const API: &[Key] = &[key(
-    "socket",
-    Form::Place(SOCKET),
-    "The command line's socket, for root and the broker's user only: a path or \"off\"; beside the store if left out.",
-)];
+pub(super) const API: &[Key] = &[
+    key(
+        "socket",
+        Form::Place(SOCKET),
+        "The command line's socket, for root and the broker's user only: a path or \"off\"; beside the store if left out.",
+    ),
+    key(
+        "broker_key_file",
+        Form::SecretFile,
+        "File that holds the broker key: who may ask where a user belongs.",
+    ),
+    key(
+        "admin_key_file",
+        Form::SecretFile,
+        "File that holds an admin key that may write, for a start without the command line.",
+    ),
+];
 
 pub(super) const HEALTH_LISTENER: &[Key] = &[key(
     "listen",

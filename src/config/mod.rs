@@ -6,8 +6,8 @@
 //! resources add up. It reports everything that is wrong in one run, each
 //! finding with its place and what to do, and refuses unknown keys, values out
 //! of range, and objects that could be mistaken for one another. It opens
-//! nothing but these files, changes nothing, shows no connection parameter's
-//! value, and keeps nothing: a reload is a second load.
+//! nothing but these files and those that hold secrets, changes nothing, shows no connection parameter's
+//! value and no secret, and keeps nothing: a reload is a second load.
 //!
 //! Called by the command line (`check`, `serve`, `config`), by the reload and by
 //! the demo. The way of a file through the room:
@@ -46,6 +46,8 @@ mod references;
 mod reload;
 mod report;
 mod schema;
+mod secret;
+mod secrets;
 mod sections;
 mod settings;
 mod shape;
@@ -73,6 +75,8 @@ pub use change::{Changes, Objects, change};
 pub use current::{Current, InForce};
 pub use finding::{Faults, Finding, Place, Severity};
 pub use reload::{Apply, Attempt, Beside, Cause, Origin, Reload, ReloadState, Reloaded, Reloader};
+pub use secret::{Secret, SecretError};
+pub use secrets::{Configured, Purpose, Secrets};
 pub use settings::{
     AdminSocket, ApiSettings, AuditTarget, Config, Guacd, HealthSettings, HostPort, Listen,
     LogFormat, LogLevel, LogSettings, Probe, StoreSettings, Timeouts,
@@ -111,7 +115,7 @@ pub fn load(
 ) -> Result<Loaded, Faults> {
     let mut report = Report::default();
     let files = files::gather(path, &mut report);
-    conclude(files, environment, report)
+    conclude(files, Some(environment), report)
 }
 
 /// Loads a configuration from a text, read as JSON where the name ends in
@@ -125,7 +129,7 @@ pub fn load_text(name: &str, text: &str) -> Result<Loaded, Faults> {
     let mut report = Report::default();
     let mut files = Files::default();
     files.take(PathBuf::from(name), text, &mut report);
-    conclude(files, [], report)
+    conclude(files, None::<[(OsString, OsString); 0]>, report)
 }
 
 /// Loads as [`load`] does and writes down every setting as one TOML document
@@ -143,10 +147,12 @@ pub fn show(
 ) -> Result<String, Faults> {
     let mut report = Report::default();
     let files = files::gather(path, &mut report);
-    let read = Read::all(files, environment, &mut report);
+    let (variables, given) = secrets::part(environment);
+    let read = Read::all(files, variables, &mut report);
     let settings = show::Settings::of(&read);
-    check::conclude(read.gathered, &mut report);
-    let shown = settings.print(&report, origins);
+    let config = check::conclude(read.gathered, &mut report);
+    let secrets = secrets::gather(&config.api, given, &mut report);
+    let shown = settings.print(&report, origins, &secrets);
     report.conclude().map(|_| shown)
 }
 
@@ -156,13 +162,19 @@ pub fn schema() -> String {
     schema::print()
 }
 
+/// Without an environment nothing but the files has a say.
 fn conclude(
     files: Files,
-    environment: impl IntoIterator<Item = (OsString, OsString)>,
+    environment: Option<impl IntoIterator<Item = (OsString, OsString)>>,
     mut report: Report,
 ) -> Result<Loaded, Faults> {
-    let read = Read::all(files, environment, &mut report);
-    let config = check::conclude(read.gathered, &mut report);
+    let (variables, given) = environment.map(secrets::part).unzip();
+    let variables = variables.unwrap_or_default();
+    let read = Read::all(files, variables, &mut report);
+    let mut config = check::conclude(read.gathered, &mut report);
+    if let Some(given) = given {
+        config.api.secrets = secrets::gather(&config.api, given, &mut report);
+    }
     let summary = report.conclude()?;
     Ok(Loaded {
         config,

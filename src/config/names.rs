@@ -55,6 +55,20 @@ pub(super) fn place(
     }
 }
 
+/// The path of a file that holds a secret: one that begins with `/`, `./` or
+/// `../`, which no secret written here by mistake is likely to do.
+pub(super) fn secret_file(node: &Node) -> Result<PathBuf, ValueError> {
+    let text = text(node)?;
+    let path = ["/", "./", "../"]
+        .iter()
+        .find_map(|start| text.strip_prefix(start));
+    if path.is_none_or(str::is_empty) {
+        return Err(ValueError::NotASecretFile);
+    }
+    check_text(text, LONGEST_TEXT)?;
+    Ok(PathBuf::from(text))
+}
+
 /// Text that may be empty or begin and end with blanks, such as a command line.
 pub(super) fn free_text(node: &Node) -> Result<String, ValueError> {
     let text = text(node)?;

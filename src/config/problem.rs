@@ -5,9 +5,11 @@
 //! so that a log or terminal can neither be flooded nor obey them.
 
 use std::fmt::{self, Write as _};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::environment::near;
+use super::secret::SecretError;
 use super::shape::Shape;
 use super::source::harmless;
 use super::value_error::ValueError;
@@ -174,6 +176,30 @@ pub(super) enum Problem {
     NeedsSelector { resource: String, selector: String },
     #[error("to keep the parameter `{}` changes nothing", Shown(parameter))]
     KeptAnyway { parameter: String },
+    #[error("{what}{}: {error}", holder(path.as_deref()))]
+    Secret {
+        what: &'static str,
+        /// The file that holds it, where it is one.
+        path: Option<PathBuf>,
+        error: SecretError,
+    },
+    #[error("{what} cannot be read from {}: {problem}", path.display())]
+    SecretFile {
+        what: &'static str,
+        path: PathBuf,
+        problem: Box<Problem>,
+    },
+    #[error("{what} is the same secret as {other}")]
+    SecretForTwo {
+        what: &'static str,
+        other: &'static str,
+    },
+    #[error("{what} is given twice, with the same secret")]
+    SecretTwice { what: &'static str },
+    #[error("{what} is not taken from here: {used} has it, and goes first")]
+    SecretOverruled { what: &'static str, used: String },
+    #[error("everybody on this machine may read {what} in {}", path.display())]
+    SecretExposed { what: &'static str, path: PathBuf },
     #[error("{count} more are not listed")]
     More { count: usize },
 }
@@ -191,6 +217,13 @@ impl Problem {
                 ));
             }
             Self::Value { error, .. } => return error.help(),
+            Self::Secret { error, .. } => return Some(error.help().to_owned()),
+            Self::SecretExposed { path, .. } => {
+                return Some(format!(
+                    "chmod 0600 {}; in Kubernetes, defaultMode: 0400 of the Secret's volume",
+                    path.display()
+                ));
+            }
             Self::MissingKey { shape, key } => {
                 return shape.example(key).map(|line| format!("add {line}"));
             }
@@ -259,6 +292,10 @@ impl Problem {
                 "shorten `connect_timeout` in [guacd] or `placement_timeout` in [broker]"
             }
             Self::LongHandshake { .. } => "nobody is left to answer after that; shorten it",
+            Self::SecretFile { problem, .. } => return problem.help(),
+            Self::SecretForTwo { .. } => "make another for one of them: openssl rand -hex 32",
+            Self::SecretTwice { .. } => "remove one of them",
+            Self::SecretOverruled { .. } => "remove the one that is not meant",
             Self::NoDefaultFarm { .. } => "define the farm or name another",
             Self::NoFarmOfResource { .. } => "define the farm; until then the resource is refused",
             Self::NoFarmOfHost { .. } => "define the farm or correct the name",
@@ -308,6 +345,10 @@ fn unknown_variable_help(name: &str) -> String {
         },
         |near| format!("did you mean {near}?"),
     )
+}
+
+fn holder(path: Option<&Path>) -> String {
+    path.map_or_else(String::new, |path| format!(" in {}", path.display()))
 }
 
 fn app(alias: Option<&str>) -> String {

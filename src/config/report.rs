@@ -65,6 +65,11 @@ impl Report {
         }
     }
 
+    /// Takes in a file whose text is nobody's business.
+    pub(super) fn add_file(&mut self, path: PathBuf) -> At {
+        self.whole(path)
+    }
+
     fn add(&mut self, origin: Origin, text: String) -> SourceId {
         self.sources.push(Source::new(origin, text));
         SourceId(self.sources.len() - 1)
@@ -211,13 +216,14 @@ impl Report {
     fn finding(&self, found: Found, severity: Severity) -> Finding {
         let source = self.sources.get(found.at.source.0);
         // A variable is named, not shown: its value is all there is of it.
+        let whole = found.whole_file || source.is_some_and(|source| source.text.is_empty());
         let in_file = source.filter(|source| matches!(source.origin, Origin::File(_)));
         Finding {
             severity,
             problem: found.problem,
-            place: self.place(found.at, found.whole_file),
+            place: self.place(found.at, whole),
             excerpt: in_file
-                .filter(|_| !found.whole_file)
+                .filter(|_| !whole)
                 .map(|source| source.excerpt(found.at.start, found.at.end)),
             first: found.first.map(|at| self.place(at, false)),
         }

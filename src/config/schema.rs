@@ -133,6 +133,7 @@ fn form(form: Form) -> Value {
         Form::Place(words) => {
             json!({ "anyOf": [{ "enum": words }, { "type": "string", "pattern": "/" }] })
         }
+        Form::SecretFile => json!({ "type": "string", "maxLength": 1024, "pattern": SECRET_FILE }),
         Form::ConnectionId => json!({ "anyOf": [text(1024), { "type": "integer", "minimum": 0 }] }),
         Form::Alias => json!({ "type": "string", "pattern": "^(\\|\\|)?[^|\\s]" }),
         Form::Host | Form::HostPort | Form::Listener | Form::ListenerOrOff => text(262),
@@ -155,6 +156,9 @@ const FINGERPRINT: &str = "^([0-9A-Fa-f]{2}:?){31}[0-9A-Fa-f]{2}$";
 
 /// As [`super::names::parameter_name`] takes them.
 const PARAMETER: &str = "^[a-z0-9-]{1,64}$";
+
+/// As [`super::names::secret_file`] takes them.
+const SECRET_FILE: &str = "^\\.{0,2}/.";
 
 fn reference(shape: Shape) -> Value {
     json!({ "$ref": format!("#/$defs/{}", name(shape)) })

@@ -10,7 +10,7 @@ use crate::placement::IdentitySource;
 
 use super::draft::{Gathered, ListenDraft, ScoreDraft};
 use super::keys;
-use super::names::{id, name, place};
+use super::names::{id, name, place, secret_file};
 use super::network::{host_port, listen_address, listen_address_or_off};
 use super::node::{Located, Node};
 use super::problem::Problem;
@@ -206,7 +206,18 @@ pub(super) fn api(node: &Node, report: &mut Report, into: &mut Gathered) {
             Err(path) => AdminSocket::At(path),
         })
     };
-    put(&mut into.config.api.socket, table.read("socket", socket));
+    let api = &mut into.config.api;
+    put(&mut api.socket, table.read("socket", socket));
+    put(
+        &mut api.broker_key_file,
+        table
+            .read("broker_key_file", secret_file)
+            .map(Located::some),
+    );
+    put(
+        &mut api.admin_key_file,
+        table.read("admin_key_file", secret_file).map(Located::some),
+    );
 }
 
 pub(super) fn health(node: &Node, report: &mut Report, into: &mut Gathered) {

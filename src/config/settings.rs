@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::secrets::Secrets;
 use super::tls::{GuacdTls, ServerTls};
 use crate::placement::Directory;
 
@@ -223,6 +224,12 @@ pub enum AuditTarget {
 pub struct ApiSettings {
     /// The Unix socket of the command line.
     pub socket: AdminSocket,
+    /// The file that holds the broker key.
+    pub broker_key_file: Option<PathBuf>,
+    /// The file that holds the first admin key.
+    pub admin_key_file: Option<PathBuf>,
+    /// What these files, or the environment, hold.
+    pub secrets: Secrets,
 }
 
 /// Where the admin socket is.

@@ -12,6 +12,7 @@ use crate::placement::{derive_id, fold};
 use super::form::{Form, Key};
 use super::node::{Located, Node, Table, Value};
 use super::report::Report;
+use super::secrets::Secrets;
 use super::shape::Shape;
 use super::source::harmless;
 use super::{Read, document};
@@ -61,8 +62,9 @@ impl Settings {
         }
     }
 
-    /// The document; with origins it says where each value came from.
-    pub(super) fn print(&self, report: &Report, origins: bool) -> String {
+    /// The document; with origins it says where each value came from, and then
+    /// also where secrets come from that no setting names.
+    pub(super) fn print(&self, report: &Report, origins: bool, secrets: &Secrets) -> String {
         let mut page = Page {
             text: String::new(),
             origins: origins.then_some(report),
@@ -74,6 +76,9 @@ impl Settings {
                 Form::Table(shape) => {
                     let made = self.tables.get(&shape).unwrap_or(&nothing);
                     page.table(shape, made);
+                    if shape == Shape::Api {
+                        page.secrets(secrets);
+                    }
                 }
                 Form::Tables(shape) => {
                     let objects = self.objects.get(&shape).map(Vec::as_slice);
@@ -164,6 +169,17 @@ impl Page<'_> {
         }
         for key in shape.keys() {
             self.key(key, made.get(key.name));
+        }
+    }
+
+    /// Where each secret was found, as a comment: the value is nobody's.
+    fn secrets(&mut self, secrets: &Secrets) {
+        if self.origins.is_none() {
+            return;
+        }
+        for secret in secrets.iter() {
+            let place: String = secret.place.to_string().chars().map(harmless).collect();
+            self.write(format_args!("# {} # {place}\n", secret.purpose));
         }
     }
 

@@ -12,6 +12,7 @@ mod hostile;
 mod keys;
 mod samples;
 mod schema;
+mod secrets;
 mod show;
 
 use std::fs;

@@ -39,6 +39,8 @@ pub(super) enum ValueError {
         words: &'static [&'static str],
         text: String,
     },
+    #[error("expected the path of a file, which begins with `/` or `./`")]
+    NotASecretFile,
     #[error("is not UTF-8 text")]
     NotUtf8,
     #[error("must not be blank")]
@@ -156,6 +158,9 @@ impl ValueError {
             Self::ListedTwice { .. } => "remove one of them".to_owned(),
             Self::NotAPlace { text, .. } => {
                 format!("a path holds a `/`: write \"./{}\" if that is meant", Shown(text))
+            }
+            Self::NotASecretFile => {
+                "write the secret into a file of its own, and that file's path here".to_owned()
             }
             Self::OuterSpace => "remove the white space".to_owned(),
             Self::OutOfRange { .. }

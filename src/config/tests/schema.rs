@@ -131,6 +131,10 @@ fn matches(pattern: &str, text: &str) -> bool {
             let digits = text.replace(':', "");
             digits.len() == 64 && digits.chars().all(|c| c.is_ascii_hexdigit())
         }
+        "^\\.{0,2}/." => ["/", "./", "../"].iter().any(|start| {
+            text.strip_prefix(start)
+                .is_some_and(|rest| !rest.is_empty())
+        }),
         "/" => text.contains('/'),
         "^[^;|=]*$" => !text.contains([';', '|', '=']),
         "^(\\|\\|)?[^|\\s]" => {
@@ -254,6 +258,10 @@ fn probes(form: Form) -> (Vec<String>, Vec<String>) {
                 .chain([quoted("/a/b")])
                 .collect(),
             texts(&["\"zzz\"", "\"\"", "5"]),
+        ),
+        Form::SecretFile => (
+            texts(&["\"/a\"", "\"./a\"", "\"../a b\""]),
+            texts(&["\"a/b\"", "\"/\"", "\"\"", "5"]),
         ),
         Form::ConnectionId => (texts(&["7", "\"x\""]), texts(&["-1", "\"\"", "true"])),
         Form::Alias => (

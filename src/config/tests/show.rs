@@ -6,7 +6,7 @@ use std::path::Path;
 use tempfile::TempDir;
 
 use super::{data, project};
-use crate::config::{Config, load, load_text, show};
+use crate::config::{Config, Secrets, load, load_text, show};
 use crate::placement::{Directory, Host, ParameterValues, Resource};
 
 const NONE: [(std::ffi::OsString, std::ffi::OsString); 0] = [];
@@ -28,10 +28,12 @@ fn masked(config: &Config) -> Config {
     });
     let farms = directory.farms().cloned();
     let masked = Directory::new(directory.rules().clone(), hosts, farms, resources);
-    Config {
+    let mut shown = Config {
         directory: masked.into(),
         ..config.clone()
-    }
+    };
+    shown.api.secrets = Secrets::default();
+    shown
 }
 
 pub(super) fn round_trip(path: &Path) {
@@ -55,7 +57,12 @@ fn what_is_shown_loads_as_the_same_configuration() {
     round_trip(&data("examples").join("sessionguard.toml"));
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("sample.toml");
-    fs::write(&path, super::samples::sample_in_full()).unwrap();
+    let sample = super::samples::sample_in_full();
+    let beside = folder.path().to_str().unwrap();
+    for name in ["broker.key", "admin.key"] {
+        super::secrets::good(folder.path(), name);
+    }
+    fs::write(&path, sample.replace("/etc/sessionguard", beside)).unwrap();
     round_trip(&path);
 }
 
