@@ -190,7 +190,7 @@ struct Held<'a> {
 
 enum Text<'a> {
     Variable(&'a str),
-    NoText,
+    Unreadable,
     File(PathBuf),
 }
 
@@ -204,8 +204,8 @@ fn holders<'a>(
     let mut holders = Vec::new();
     let variables = given.variables.iter().filter(|(of, _)| *of == purpose);
     let texts = variables.map(|(_, text)| Text::Variable(text));
-    let no_texts = given.unreadable.iter().filter(|of| **of == purpose);
-    for text in texts.chain(no_texts.map(|_| Text::NoText)) {
+    let unreadable = given.unreadable.iter().filter(|of| **of == purpose);
+    for text in texts.chain(unreadable.map(|_| Text::Unreadable)) {
         // The report gets the name alone: what it does not know it cannot show.
         let at = report.add_variable(purpose.variable().to_owned(), String::new());
         holders.push((at, text));
@@ -228,7 +228,7 @@ fn holders<'a>(
                 path: path.clone(),
                 position: None,
             },
-            Text::Variable(_) | Text::NoText => report.place(at, true),
+            Text::Variable(_) | Text::Unreadable => report.place(at, true),
         },
         text,
     });
@@ -241,7 +241,7 @@ impl Held<'_> {
         let what = purpose.what();
         let (judged, path) = match &self.text {
             Text::Variable(text) => (Secret::chosen(text), None),
-            Text::NoText => (Err(SecretError::Character), None),
+            Text::Unreadable => (Err(SecretError::Character), None),
             Text::File(path) => match files::read(path) {
                 Ok(bytes) => {
                     let bytes = Zeroizing::new(bytes);
