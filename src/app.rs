@@ -24,6 +24,7 @@ use crate::config::{
     Apply, AuditTarget, Cause, Config, InForce, LogLevel, Origin, Reload, Reloader,
 };
 use crate::fleet::{Fleet, Prober};
+use crate::keys::{Keyring, Uses};
 use crate::metrics::{Metered, Metrics};
 use crate::shutdown::{Hangups, Shutdown};
 use crate::store::{Embedded, StoreError};
@@ -45,6 +46,8 @@ pub struct App {
     trail: Option<Audit>,
     audit: Option<audit::Writer>,
     admin: Option<AdminSocket>,
+    keys: Keyring,
+    uses: Uses,
     health: Option<(HealthListener, Health)>,
     broker: Broker,
     modes: Modes,
@@ -151,6 +154,8 @@ impl App {
             error,
         })?;
         let (audit, writer) = audit.unzip();
+        let secrets = &config.api.secrets;
+        let (keys, uses) = Keyring::open(store.clone(), secrets, audit.clone(), clock).await?;
         let documents = Arc::clone(&store);
         let modes = Modes::open(documents, Arc::clone(&fleet), audit.clone(), clock).await?;
         let counted = Arc::clone(&metrics);
@@ -194,6 +199,8 @@ impl App {
             trail: audit,
             audit: writer,
             admin,
+            keys,
+            uses,
             health: health.map(|listener| (listener, watched)),
             broker,
             modes,
@@ -259,6 +266,7 @@ impl App {
                 .ok();
         }
         background.spawn(stopped.clone().run_until_cancelled_owned(self.prober.run()));
+        background.spawn(stopped.clone().run_until_cancelled_owned(self.uses.run()));
         let api = Api {
             broker: self.broker,
             modes: self.modes,
@@ -270,6 +278,7 @@ impl App {
                 .reloading
                 .as_ref()
                 .map(|reloading| reloading.reload.clone()),
+            keys: self.keys,
             clock: self.clock,
             certificates: self.certificates,
         };

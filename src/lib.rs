@@ -36,6 +36,9 @@ pub mod store;
 // The live picture of every host.
 pub mod fleet;
 
+// Who may: keys, from making to revoking.
+pub mod keys;
+
 // Whoever asks the running broker: why, how it is, to reload.
 pub mod api;
 

@@ -28,6 +28,7 @@ mod suite {
     mod health;
     mod house;
     mod join;
+    mod keys;
     mod leases;
     mod lifecycle;
     mod log;

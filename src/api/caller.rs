@@ -8,8 +8,11 @@ use axum::response::Response;
 use utoipa_axum::router::{UtoipaMethodRouter, UtoipaMethodRouterExt};
 
 use super::answer::Failure;
+use crate::keys::{self, Identity};
+use crate::placement::{Actor, HostId};
 
-/// What an endpoint needs, and a caller has.
+/// What an endpoint needs, and a caller has; in the words that keys are asked
+/// for by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// To have users placed.
@@ -22,14 +25,6 @@ pub enum Role {
     AdminWrite,
 }
 
-/// Who asks, by name.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Actor {
-    /// A user of this machine, by number; `None` where the system could not
-    /// tell.
-    User(Option<u32>),
-}
-
 /// Who asks, as the listener that took the request knows them. Every request
 /// carries one; what a request itself says of its caller counts for nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,6 +33,31 @@ pub struct Caller {
     pub actor: Actor,
     /// What they may.
     pub roles: &'static [Role],
+    /// The host they speak for; of an agent only.
+    pub host: Option<HostId>,
+}
+
+impl Caller {
+    /// Who asks with this key. The one place that says what each role of a key
+    /// may: an administrator who may write may look, and an enrollment token is
+    /// no key to ask with.
+    pub fn of(identity: Identity) -> Self {
+        let roles: &[Role] = match &identity.role {
+            keys::Role::Broker => &[Role::Broker],
+            keys::Role::Agent(_) => &[Role::Agent],
+            keys::Role::AdminRead => &[Role::AdminRead],
+            keys::Role::AdminWrite => &[Role::AdminRead, Role::AdminWrite],
+            keys::Role::Enrollment(_) => &[],
+        };
+        Self {
+            actor: identity.actor(),
+            roles,
+            host: match identity.role {
+                keys::Role::Agent(host) => Some(host),
+                _ => None,
+            },
+        }
+    }
 }
 
 impl Role {
@@ -51,18 +71,9 @@ impl fmt::Display for Role {
         f.write_str(match self {
             Self::Broker => "broker",
             Self::Agent => "agent",
-            Self::AdminRead => "admin read",
-            Self::AdminWrite => "admin write",
+            Self::AdminRead => "admin-read",
+            Self::AdminWrite => "admin-write",
         })
-    }
-}
-
-impl fmt::Display for Actor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::User(Some(uid)) => write!(f, "uid {uid}"),
-            Self::User(None) => f.write_str("unknown"),
-        }
     }
 }
 
@@ -117,12 +128,38 @@ mod tests {
         let mut router = axum::Router::from(router).layer(middleware::from_fn(known));
         let mut request = Request::builder().uri("/x");
         if let Some(roles) = caller {
-            let actor = Actor::User(Some(7));
-            request = request.extension(Caller { actor, roles });
+            let actor = Actor::User {
+                uid: Some(7),
+                name: None,
+            };
+            let host = None;
+            request = request.extension(Caller { actor, roles, host });
         }
         let request = request.body(axum::body::Body::empty()).unwrap();
         let answer = tower_service::Service::call(&mut router, request).await;
         answer.unwrap().status().as_u16()
+    }
+
+    #[test]
+    fn a_key_may_what_its_role_is_called() {
+        let host = HostId::from("rds1");
+        for (role, may) in [
+            (keys::Role::Broker, "broker"),
+            (keys::Role::Agent(host.clone()), "agent"),
+            (keys::Role::AdminRead, "admin-read"),
+            (keys::Role::AdminWrite, "admin-read admin-write"),
+            (keys::Role::Enrollment(host.clone()), ""),
+        ] {
+            let speaks_for = matches!(role, keys::Role::Agent(_)).then(|| host.clone());
+            let key = keys::KeyId::read("0123456789ab").unwrap();
+            let caller = Caller::of(Identity { key, role });
+            let roles: Vec<_> = caller.roles.iter().map(Role::to_string).collect();
+            assert_eq!(roles.join(" "), may);
+            assert_eq!(caller.host, speaks_for);
+        }
+        for role in Role::ALL {
+            assert!(keys::Role::WORDS.contains(&role.to_string().as_str()));
+        }
     }
 
     #[tokio::test]

@@ -16,6 +16,8 @@
 //! | `GET /decisions?user=&limit=`, `/decisions/{id}` | read | past decisions, newest first |
 //! | `POST /explain` | read | what would be decided now; changes nothing |
 //! | `POST /reload` | write | reads the configuration now |
+//! | `GET /keys` | read | the keys, without what could be used of them |
+//! | `POST /keys`, `DELETE /keys/{id}` | write | makes one, ends one |
 //! | `GET /openapi.json` | read | all of this, for programs |
 //!
 //! The only room that serves HTTP; beside all this, on a port without a key, our
@@ -31,6 +33,7 @@ mod extract;
 mod farms;
 mod health;
 mod hosts;
+mod keys;
 mod leases;
 mod listing;
 mod modes;
@@ -58,10 +61,11 @@ use crate::broker::{Broker, Modes};
 use crate::clock::Clock;
 use crate::config::{Current, Reload};
 use crate::fleet::Fleet;
+use crate::keys::Keyring;
 use crate::tls::Certificates;
 use crate::tunnel::Tunnels;
 
-pub use caller::{Actor, Caller, Role};
+pub use caller::{Caller, Role};
 pub use health::{Health, HealthError, HealthListener, HealthServing, Pulse};
 pub use socket::{AdminSocket, Serving, SocketError};
 
@@ -86,6 +90,8 @@ pub struct Api {
     /// The way to ask for a reload; `None` where the configuration came from
     /// no files.
     pub reload: Option<Reload>,
+    /// Who may.
+    pub keys: Keyring,
     /// What is shown and trusted on either leg.
     pub certificates: Arc<Certificates>,
     /// For ages.
@@ -117,6 +123,9 @@ fn endpoints() -> OpenApiRouter<Arc<Api>> {
         (read, routes!(decisions::one)),
         (read, routes!(explain::explain)),
         (write, routes!(reload::reload)),
+        (read, routes!(keys::list)),
+        (write, routes!(keys::create)),
+        (write, routes!(keys::revoke)),
         (read, routes!(openapi::show)),
     ];
     let table = table.into_iter();

@@ -12,7 +12,6 @@ use super::Api;
 use super::answer::{Answer, Failure, Told};
 use super::caller::Caller;
 use super::extract::{Named, Sent};
-use super::user;
 use crate::broker::{HostChanged, ModeError, Target, Wish};
 use crate::clock::{read_rfc3339, rfc3339};
 use crate::placement::{Mode, Order, Timestamp};
@@ -147,7 +146,7 @@ pub(super) async fn of_farm(
 
 impl Api {
     async fn set_mode(&self, target: Target, patch: Patch, caller: &Caller) -> Answer<Done> {
-        let by = user::actor(&caller.actor);
+        let by = caller.actor.clone();
         let changed = self.modes.change(target, patch.wish()?, by).await?;
         let emptied = changed.emptied.iter().map(|emptied| FarmTold {
             id: emptied.farm.to_string(),

@@ -21,8 +21,8 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
-use super::caller::{Actor, Caller, Role};
-use super::{Api, router, serve};
+use super::caller::{Caller, Role};
+use super::{Api, router, serve, user};
 
 /// Callers served at a time; more wait.
 const CALLERS: usize = 32;
@@ -168,8 +168,9 @@ impl AdminSocket {
             warn!(uid, "A stranger was turned away from the admin socket");
         }
         Caller {
-            actor: Actor::User(uid),
+            actor: user::actor(uid),
             roles: if owns { Role::ALL } else { &[] },
+            host: None,
         }
     }
 }

@@ -6,10 +6,9 @@ use serde_json::{Map, Value, json};
 use tracing::info;
 
 use super::Api;
-use super::caller::Actor;
 use crate::audit::Entry;
 use crate::clock::rfc3339;
-use crate::placement::{FarmId, HostId, LeaseKey, Timestamp, UserKey};
+use crate::placement::{Actor, FarmId, HostId, LeaseKey, Timestamp, UserKey};
 use crate::tunnel::Open;
 
 /// Something an administrator did, as a line of the trail with the field names
@@ -80,9 +79,7 @@ fn deed(
     user: Option<&UserKey>,
     host: Option<&HostId>,
 ) -> Map<String, Value> {
-    let uid = match actor {
-        Actor::User(uid) => uid.map(|uid| uid.to_string()),
-    };
+    let uid = actor.uid().map(|uid| uid.to_string());
     let fields = [
         ("@timestamp", json!(rfc3339(at))),
         ("ecs.version", json!("8.11.0")),
@@ -93,6 +90,7 @@ fn deed(
         ("event.outcome", json!("success")),
         // Who did it, and to whom.
         ("user.id", json!(uid)),
+        ("user.name", json!(actor.name())),
         ("user.target.name", json!(user.map(UserKey::user))),
         ("user.target.domain", json!(user.and_then(UserKey::domain))),
         ("host.id", json!(host)),

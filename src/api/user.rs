@@ -1,14 +1,12 @@
 //! Names of the users that call, as the machine's own list has them.
 
-use super::caller;
 use crate::placement::Actor;
 
 const USERS: &str = "/etc/passwd";
 
-/// Who calls, with a name. One that only a directory service knows stays a
-/// number: asking it could hang.
-pub(super) fn actor(caller: &caller::Actor) -> Actor {
-    let caller::Actor::User(uid) = *caller;
+/// The user with this number, with a name. One that only a directory service
+/// knows stays a number: asking it could hang.
+pub(super) fn actor(uid: Option<u32>) -> Actor {
     let list = std::fs::read(USERS).unwrap_or_default();
     let name = uid.and_then(|uid| name(&String::from_utf8_lossy(&list), uid));
     Actor::User { uid, name }

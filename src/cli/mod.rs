@@ -11,6 +11,7 @@ mod explain;
 mod farms;
 mod healthcheck;
 mod hosts;
+mod keys;
 mod leases;
 mod man;
 mod mode;
@@ -86,6 +87,9 @@ enum Command {
     Reload(ask::Asking),
     /// Ask whether the running broker is ready, for a container's health check
     Healthcheck(ConfigFile),
+    /// Make, list and revoke the keys of the API
+    #[command(subcommand)]
+    Keys(keys::Arguments),
     /// Show the broker at work, with nothing else installed
     Demo(demo::Arguments),
     /// Print what a shell needs to complete commands
@@ -125,6 +129,7 @@ impl Cli {
             Command::Online(arguments) => mode::run(Mode::Online, &arguments),
             Command::Reload(asking) => reload::run(&asking),
             Command::Healthcheck(file) => healthcheck::run(&file),
+            Command::Keys(arguments) => keys::run(&arguments),
             Command::Demo(arguments) => demo::run(&arguments),
             Command::Completions(arguments) => completions::run(&arguments),
             Command::Man(arguments) => man::run(&arguments),

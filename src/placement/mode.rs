@@ -40,6 +40,29 @@ pub enum Actor {
         /// As people do; `None` for a user without a name.
         name: Option<String>,
     },
+    /// The holder of a key.
+    Key {
+        /// The key's id, which is public.
+        id: String,
+    },
+}
+
+impl Actor {
+    /// The number of a user of this machine, where it is one that is known.
+    pub fn uid(&self) -> Option<u32> {
+        match self {
+            Self::User { uid, .. } => *uid,
+            Self::Key { .. } => None,
+        }
+    }
+
+    /// The name of a user of this machine, where there is one.
+    pub fn name(&self) -> Option<&str> {
+        match self {
+            Self::User { name, .. } => name.as_deref(),
+            Self::Key { .. } => None,
+        }
+    }
 }
 
 /// What an administrator wants a host's mode to be.
@@ -290,6 +313,7 @@ impl fmt::Display for Actor {
             } => f.write_str(name),
             Self::User { uid: Some(uid), .. } => write!(f, "uid {uid}"),
             Self::User { .. } => f.write_str("unknown"),
+            Self::Key { id } => write!(f, "key {id}"),
         }
     }
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::admin::{answered, request, socket};
 use super::asking::{asked, list};
-use crate::support::{Broker, Names, ScriptedGuacd, Stage, Visit, Visitor, eventually};
+use crate::support::{Broker, Names, ScriptedGuacd, Stage, Visit, Visitor, eventually, ourselves};
 
 /// A stage with an audit trail, and where that is.
 fn stage(hosts: usize, more: &str) -> (Stage, PathBuf, tempfile::TempDir) {
@@ -75,13 +75,14 @@ fn a_tunnel_is_ended_between_two_instructions_and_it_is_told_who_did_it() {
         .broker
         .wait("Tunnel ended by an administrator", |_| true);
     assert_eq!(line["tunnel"], id.as_str());
-    let uid = line["actor"].as_str().unwrap();
-    assert!(uid.starts_with("uid "), "{line}");
+    let (name, uid) = ourselves();
+    assert_eq!(line["actor"], name.as_str(), "{line}");
     let deed = deed(&trail, "tunnel-ended");
     for (name, value) in [
         ("sessionguard.tunnel", id.as_str()),
-        ("sessionguard.actor", uid),
-        ("user.id", &uid[4..]),
+        ("sessionguard.actor", &name),
+        ("user.name", &name),
+        ("user.id", &uid),
         ("user.target.name", "ann"),
         ("user.target.domain", "corp"),
         ("host.id", "rds1"),

@@ -56,6 +56,8 @@ const ROOMS: &[(&str, &[&str])] = &[
             "metrics",
         ],
     ),
+    // It says who somebody is, and asks nobody who decides.
+    ("keys", &["placement", "store", "config", "clock", "audit"]),
     // An ear at the door: it asks whoever decides, and nobody asks it. Who is
     // where, and an end to it, it asks of the tunnels themselves; who changed
     // what it writes down.
@@ -66,6 +68,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "broker",
             "fleet",
             "tunnel",
+            "keys",
             "audit",
             "config",
             "clock",
@@ -86,6 +89,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "fleet",
             "broker",
             "tunnel",
+            "keys",
             "api",
             "audit",
             "config",
@@ -126,6 +130,8 @@ const OWNED: &[(&str, &str)] = &[
     ("rustls", "tls"),
     ("aws_lc_rs", "tls"),
     ("x509_cert", "tls"),
+    ("sha2::", "keys"),
+    ("getrandom::", "keys"),
     ("hyper::server", "api"),
     ("axum::", "api"),
     ("utoipa::", "api"),

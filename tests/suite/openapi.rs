@@ -9,6 +9,7 @@ use super::admin::{answered, get, request, socket};
 use crate::support::{Stage, Visit};
 
 const ENDPOINTS: &[&str] = &[
+    "DELETE /api/v1/keys/{id}",
     "DELETE /api/v1/leases/{key}",
     "DELETE /api/v1/tunnels",
     "DELETE /api/v1/tunnels/{id}",
@@ -18,6 +19,7 @@ const ENDPOINTS: &[&str] = &[
     "GET /api/v1/farms/{id}",
     "GET /api/v1/hosts",
     "GET /api/v1/hosts/{id}",
+    "GET /api/v1/keys",
     "GET /api/v1/leases",
     "GET /api/v1/leases/{key}",
     "GET /api/v1/openapi.json",
@@ -30,6 +32,7 @@ const ENDPOINTS: &[&str] = &[
     "PATCH /api/v1/farms/{id}",
     "PATCH /api/v1/hosts/{id}",
     "POST /api/v1/explain",
+    "POST /api/v1/keys",
     "POST /api/v1/reload",
 ];
 
@@ -87,8 +90,8 @@ fn every_endpoint_is_in_the_document_and_answers() {
         assert!(!nowhere, "{method} {path}");
         let said = operation["description"].as_str().unwrap();
         let role = match (method.as_str(), path.as_str()) {
-            ("GET", _) | (_, "/api/v1/explain") => "Needs the role admin read.",
-            _ => "Needs the role admin write.",
+            ("GET", _) | (_, "/api/v1/explain") => "Needs the role admin-read.",
+            _ => "Needs the role admin-write.",
         };
         assert!(said.ends_with(role), "{method} {path}: {said}");
         assert!(operation["summary"].is_string(), "{method} {path}");

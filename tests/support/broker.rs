@@ -25,6 +25,7 @@ pub(crate) struct Site {
     pub(crate) level: &'static str,
     /// How many files and sockets the broker may have open.
     pub(crate) descriptors: Option<u32>,
+    variables: Vec<(&'static str, String)>,
 }
 
 /// A line of the log.
@@ -53,6 +54,7 @@ impl Site {
             listen: "address = \"127.0.0.1:0\"".to_owned(),
             level: "info",
             descriptors: None,
+            variables: Vec::new(),
         }
     }
 
@@ -66,6 +68,13 @@ impl Site {
     /// Replaces the first part that was given.
     pub(crate) fn change_first(&mut self, toml: String) {
         self.parts[0] = toml;
+    }
+
+    /// A variable of the broker's environment.
+    #[must_use]
+    pub(crate) fn knowing(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.variables.push((name, value.into()));
+        self
     }
 
     /// A setting of the listener.
@@ -108,7 +117,7 @@ impl Site {
     /// Starts a broker that must come up.
     pub(crate) fn start(&self) -> Broker {
         let config = self.write();
-        let command = match self.descriptors {
+        let mut command = match self.descriptors {
             None => command(&["serve"], &config),
             Some(count) => {
                 // Who is at a limit of `limit_files` shall hear of it, not end.
@@ -119,6 +128,7 @@ impl Site {
                 shell
             }
         };
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         Broker::start(command, self.store())
     }
 

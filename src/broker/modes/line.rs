@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use super::{Changed, HostChanged, Target};
 use crate::audit::Entry;
 use crate::clock::rfc3339;
-use crate::placement::{Actor, FarmId, HostId, Mode, Order};
+use crate::placement::{FarmId, HostId, Mode, Order};
 
 pub(super) struct ModeChanged {
     order: Order,
@@ -50,12 +50,8 @@ impl Entry for ModeChanged {
         put("event.action", json!("host-mode-changed"));
         put("event.outcome", json!("success"));
         put("event.reason", json!(order.reason));
-        match &order.by {
-            Actor::User { uid, name } => {
-                put("user.id", json!(uid.map(|uid| uid.to_string())));
-                put("user.name", json!(name));
-            }
-        }
+        put("user.id", json!(order.by.uid().map(|uid| uid.to_string())));
+        put("user.name", json!(order.by.name()));
         put("sessionguard.actor", json!(order.by.to_string()));
         put("host.id", json!(self.host));
         put("host.name", json!(self.host));
