@@ -15,13 +15,13 @@ use tokio_util::task::TaskTracker;
 use tracing::{info, warn};
 
 use crate::api::{
-    AdminSocket, Api, Health, HealthError, HealthListener, Pulse, Serving, SocketError,
+    AdminSocket, Api, ApiListener, Health, HealthError, HealthListener, Pulse, SocketError,
 };
 use crate::audit::{self, Audit};
 use crate::broker::{Broker, Decisions, Keeper, Modes, Recorder};
 use crate::clock::Clock;
 use crate::config::{
-    Apply, AuditTarget, Cause, Config, InForce, LogLevel, Origin, Reload, Reloader,
+    ApiListen, Apply, AuditTarget, Cause, Config, InForce, LogLevel, Origin, Reload, Reloader,
 };
 use crate::fleet::{Fleet, Prober};
 use crate::keys::{Keyring, Uses};
@@ -46,6 +46,7 @@ pub struct App {
     trail: Option<Audit>,
     audit: Option<audit::Writer>,
     admin: Option<AdminSocket>,
+    api: Option<ApiListener>,
     keys: Keyring,
     uses: Uses,
     health: Option<(HealthListener, Health)>,
@@ -89,6 +90,16 @@ pub enum StartError {
     /// Health and metrics could not be asked for.
     #[error(transparent)]
     Health(#[from] HealthError),
+    /// The API's address cannot be listened on.
+    #[error(
+        "the API cannot listen on {address}: {error}; set listen in [api] to another address or to \"off\""
+    )]
+    Api {
+        /// The address as configured.
+        address: SocketAddr,
+        /// What the system said.
+        error: io::Error,
+    },
     /// The audit trail cannot be written.
     #[error(
         "cannot write the audit trail{}: {error}; set audit in [log]",
@@ -148,6 +159,13 @@ impl App {
         let store = Arc::new(Metered::new(store, Arc::clone(&metrics)));
         let admin = config.admin_socket();
         let admin = admin.map(|path| AdminSocket::bind(&path)).transpose()?;
+        let api = match config.api.listen {
+            ApiListen::At(address) => {
+                let bound = ApiListener::bind(address);
+                Some(bound.map_err(|error| StartError::Api { address, error })?)
+            }
+            ApiListen::Off => None,
+        };
         let target = &config.log.audit;
         let audit = Audit::open(target).map_err(|error| StartError::Audit {
             target: target.clone(),
@@ -199,6 +217,7 @@ impl App {
             trail: audit,
             audit: writer,
             admin,
+            api,
             keys,
             uses,
             health: health.map(|listener| (listener, watched)),
@@ -267,7 +286,7 @@ impl App {
         }
         background.spawn(stopped.clone().run_until_cancelled_owned(self.prober.run()));
         background.spawn(stopped.clone().run_until_cancelled_owned(self.uses.run()));
-        let api = Api {
+        let api = Arc::new(Api {
             broker: self.broker,
             modes: self.modes,
             fleet: self.fleet,
@@ -281,8 +300,18 @@ impl App {
             keys: self.keys,
             clock: self.clock,
             certificates: self.certificates,
-        };
-        let admin = self.admin.and_then(|socket| serve(socket, api));
+        });
+        // A broker that cannot be asked still places.
+        let admin = self.admin.map(|socket| socket.serve(Arc::clone(&api)));
+        let listener = self.api.map(|listener| listener.serve(Arc::clone(&api)));
+        let asked = [admin, listener].map(|served| {
+            let served = served.transpose();
+            served.unwrap_or_else(|error| {
+                warn!(%error, "The running broker cannot be asked");
+                None
+            })
+        });
+        drop(api);
         let recording = CancellationToken::new();
         let recorder = tokio::spawn(self.recorder.run(recording.clone()));
         if let Some(reloading) = self.reloading {
@@ -305,7 +334,7 @@ impl App {
         drain(&tunnels, &self.shutdown.end, patience).await;
         // With the last tunnel gone, and nobody asking, nobody can tell the
         // keeper anything more: it writes what it has and ends.
-        drop(admin);
+        drop(asked);
         drop(self.gateway);
         if timeout(LAST_WORDS, keeper).await.is_err() {
             warn!("The last leases could not be written; they run out by themselves");
@@ -323,14 +352,6 @@ impl App {
         drop(health);
         info!("Stopped");
     }
-}
-
-/// A broker that cannot be asked still places.
-fn serve(socket: AdminSocket, api: Api) -> Option<Serving> {
-    let serving = socket.serve(api);
-    serving
-        .inspect_err(|error| warn!(%error, "The admin socket cannot be served"))
-        .ok()
 }
 
 impl Reloading {

@@ -16,6 +16,7 @@ mod support;
 mod suite {
     mod admin;
     mod agent;
+    mod api;
     mod asking;
     mod audit;
     mod capacity;
@@ -43,6 +44,7 @@ mod suite {
     mod refusals;
     mod relay;
     mod reload;
+    mod resolve;
     mod rewrite;
     mod simulation;
     mod stood;

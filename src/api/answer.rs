@@ -1,8 +1,13 @@
 //! Answers and failures as JSON, always in the same form.
 
+use std::time::Duration;
+
 use axum::body::Body;
 use axum::extract::Request;
-use axum::http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use axum::http::header::{
+    ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue,
+    RETRY_AFTER, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
+};
 use axum::http::{Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -12,7 +17,7 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::caller::Role;
-use crate::broker::PlaceError;
+use crate::broker::{DecisionId, PlaceError};
 use crate::store::StoreError;
 
 /// A good answer.
@@ -27,6 +32,9 @@ pub(super) type Answer<T> = Result<Told<T>, Failure>;
 pub(super) struct Failure {
     status: StatusCode,
     text: String,
+    /// What it is found by elsewhere; a number of its own where there is none.
+    about: Option<String>,
+    header: Option<(HeaderName, HeaderValue)>,
 }
 
 /// Why there is no answer.
@@ -35,7 +43,7 @@ pub(super) struct Failure {
 pub(super) struct ErrorBody<'a> {
     /// The reason, for people.
     error: &'a str,
-    /// This answer's own number, for whoever searches a log for it.
+    /// The decision it is about, or this answer's own number.
     r#ref: String,
 }
 
@@ -53,7 +61,6 @@ fn json(status: StatusCode, value: &impl Serialize) -> serde_json::Result<Respon
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     Ok(response)
 }
 
@@ -62,11 +69,29 @@ pub(super) async fn no_such_path() -> Failure {
     Failure::not_found("there is nothing at this path")
 }
 
+/// What every answer says to a browser that got here: this is no page.
+const HEADERS: [(HeaderName, &str); 3] = [
+    (CACHE_CONTROL, "no-store"),
+    (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (
+        CONTENT_SECURITY_POLICY,
+        "default-src 'none'; frame-ancestors 'none'",
+    ),
+];
+
 /// Gives every failure the one form, those of the router too, and a line in the
 /// log of whoever looks for it.
 pub(super) async fn uniform(request: Request, next: Next) -> Response {
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-    let mut response = next.run(request).await;
+    let mut response = one_form(method, &path, next.run(request).await);
+    for (name, value) in HEADERS {
+        let value = HeaderValue::from_static(value);
+        response.headers_mut().insert(name, value);
+    }
+    response
+}
+
+fn one_form(method: Method, path: &str, mut response: Response) -> Response {
     let status = response.status();
     if !status.is_client_error() && !status.is_server_error() {
         return response;
@@ -84,7 +109,7 @@ pub(super) async fn uniform(request: Request, next: Next) -> Response {
     }
     if let Some(failure) = response.extensions().get::<Failure>() {
         let error = failure.text.as_str();
-        debug!(%method, path, %status, error, "Admin request failed");
+        debug!(%method, path, %status, error, "Request failed");
     }
     response
 }
@@ -96,7 +121,39 @@ fn said_plainly(status: StatusCode) -> String {
 
 impl Failure {
     pub(super) fn new(status: StatusCode, text: String) -> Self {
-        Self { status, text }
+        Self {
+            status,
+            text,
+            about: None,
+            header: None,
+        }
+    }
+
+    /// It came of this decision.
+    #[must_use]
+    pub(super) fn about(mut self, decision: DecisionId) -> Self {
+        self.about = Some(decision.to_string());
+        self
+    }
+
+    /// Who asks showed no key that is good, whatever the reason.
+    pub(super) fn unauthorized() -> Self {
+        let text = "this needs a valid key, sent as: Authorization: Bearer KEY".to_owned();
+        let challenge = HeaderValue::from_static("Bearer realm=\"sessionguard\"");
+        Self {
+            header: Some((WWW_AUTHENTICATE, challenge)),
+            ..Self::new(StatusCode::UNAUTHORIZED, text)
+        }
+    }
+
+    /// Who asks asks too often. The wait is told in whole seconds.
+    pub(super) fn too_many(wait: Duration) -> Self {
+        let seconds = wait.as_secs().saturating_add(1);
+        let text = format!("too many requests: ask again in {seconds} s");
+        Self {
+            header: Some((RETRY_AFTER, seconds.into())),
+            ..Self::new(StatusCode::TOO_MANY_REQUESTS, text)
+        }
     }
 
     /// The question itself is wrong.
@@ -147,10 +204,14 @@ impl IntoResponse for Failure {
     fn into_response(self) -> Response {
         let body = ErrorBody {
             error: &self.text,
-            r#ref: Uuid::now_v7().to_string(),
+            r#ref: match &self.about {
+                Some(decision) => decision.clone(),
+                None => Uuid::now_v7().to_string(),
+            },
         };
         // Two texts: they can always be written.
         let mut response = json(self.status, &body).unwrap_or_default();
+        response.headers_mut().extend(self.header.clone());
         response.extensions_mut().insert(self);
         response
     }

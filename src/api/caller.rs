@@ -5,6 +5,8 @@ use std::fmt;
 use axum::extract::Request;
 use axum::middleware::{self, Next};
 use axum::response::Response;
+use utoipa::openapi::path::Paths;
+use utoipa::openapi::security::SecurityRequirement;
 use utoipa_axum::router::{UtoipaMethodRouter, UtoipaMethodRouterExt};
 
 use super::answer::Failure;
@@ -37,16 +39,30 @@ pub struct Caller {
     pub host: Option<HostId>,
 }
 
+const BROKER: &[Role] = &[Role::Broker];
+const AGENT: &[Role] = &[Role::Agent];
+const READ: &[Role] = &[Role::AdminRead];
+const WRITE: &[Role] = &[Role::AdminRead, Role::AdminWrite];
+
+/// The roles of keys that one asks with, and what each may.
+pub(super) const ASKING: [(&str, &[Role]); 4] = [
+    ("broker", BROKER),
+    ("agent", AGENT),
+    ("admin-read", READ),
+    ("admin-write", WRITE),
+];
+const NO_SCOPES: [&str; 0] = [];
+
 impl Caller {
     /// Who asks with this key. The one place that says what each role of a key
     /// may: an administrator who may write may look, and an enrollment token is
     /// no key to ask with.
     pub fn of(identity: Identity) -> Self {
         let roles: &[Role] = match &identity.role {
-            keys::Role::Broker => &[Role::Broker],
-            keys::Role::Agent(_) => &[Role::Agent],
-            keys::Role::AdminRead => &[Role::AdminRead],
-            keys::Role::AdminWrite => &[Role::AdminRead, Role::AdminWrite],
+            keys::Role::Broker => BROKER,
+            keys::Role::Agent(_) => AGENT,
+            keys::Role::AdminRead => READ,
+            keys::Role::AdminWrite => WRITE,
             keys::Role::Enrollment(_) => &[],
         };
         Self {
@@ -83,15 +99,32 @@ pub(super) fn guarded<S: Clone + Send + Sync + 'static>(
     role: Role,
     (schemas, mut paths, methods): UtoipaMethodRouter<S>,
 ) -> UtoipaMethodRouter<S> {
+    describe(&mut paths, &format!("Needs the role {role}."), |held| {
+        held.contains(&role)
+    });
+    let guard = middleware::from_fn(move |request, next| admit(role, request, next));
+    (schemas, paths, methods).map(|methods| methods.route_layer(guard))
+}
+
+/// An endpoint that is there for whoever may anything at all.
+pub(super) fn open<S: Clone + Send + Sync + 'static>(
+    (schemas, mut paths, methods): UtoipaMethodRouter<S>,
+) -> UtoipaMethodRouter<S> {
+    describe(&mut paths, "Needs a key of any role.", |_| true);
+    (schemas, paths, methods)
+}
+
+/// Writes down who may ask.
+fn describe(paths: &mut Paths, who: &str, may: impl Fn(&[Role]) -> bool) {
+    let keys = || ASKING.into_iter().filter(|(_, held)| may(held));
     for item in paths.paths.values_mut() {
         for operation in super::openapi::operations(item) {
             let said = operation.description.take().unwrap_or_default();
-            let said = format!("{said}\n\nNeeds the role {role}.");
-            operation.description = Some(said.trim_start().to_owned());
+            operation.description = Some(format!("{said}\n\n{who}").trim_start().to_owned());
+            let schemes = keys().map(|(name, _)| SecurityRequirement::new(name, NO_SCOPES));
+            operation.security = Some(schemes.collect());
         }
     }
-    let guard = middleware::from_fn(move |request, next| admit(role, request, next));
-    (schemas, paths, methods).map(|methods| methods.route_layer(guard))
 }
 
 async fn admit(role: Role, request: Request, next: Next) -> Result<Response, Failure> {
@@ -105,6 +138,9 @@ async fn admit(role: Role, request: Request, next: Next) -> Result<Response, Fai
 
 /// Lets nobody in who may nothing at all: not even what there is would be told.
 pub(super) async fn known(request: Request, next: Next) -> Result<Response, Failure> {
+    if let Some(failure) = request.extensions().get::<Failure>() {
+        return Err(failure.clone());
+    }
     let caller = request.extensions().get::<Caller>();
     match caller.is_some_and(|caller| !caller.roles.is_empty()) {
         true => Ok(next.run(request).await),

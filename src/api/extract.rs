@@ -4,6 +4,7 @@
 use std::error::Error;
 use std::time::Duration;
 
+use axum::Form;
 use axum::body::Body;
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::StatusCode;
@@ -29,6 +30,10 @@ pub(super) struct Filter<T>(pub(super) T);
 #[derive(Debug)]
 pub(super) struct Named(pub(super) String);
 
+/// A body that is a form.
+#[derive(Debug)]
+pub(super) struct Filled<T>(pub(super) T);
+
 /// A body that is one JSON object.
 #[derive(Debug)]
 pub(super) struct Sent<T>(pub(super) T);
@@ -44,7 +49,7 @@ impl<T: DeserializeOwned, S: Sync> FromRequestParts<S> for Filter<T> {
             ));
         }
         let read = Query::<T>::try_from_uri(&parts.uri);
-        let Query(filter) = read.map_err(|rejection| Failure::bad(why(&rejection)))?;
+        let Query(filter) = read.map_err(|rejection| Failure::bad(why("the query", &rejection)))?;
         Ok(Self(filter))
     }
 }
@@ -70,6 +75,28 @@ impl<T: DeserializeOwned, S: Sync> FromRequest<S> for Sent<T> {
     }
 }
 
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Filled<T> {
+    type Rejection = Failure;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Failure> {
+        let (head, body) = request.into_parts();
+        let bytes = whole(body).await?;
+        let text = std::str::from_utf8(&bytes).unwrap_or("%");
+        if !is_readable(text) {
+            return Err(Failure::bad("the form holds an escape that cannot be read"));
+        }
+        let request = Request::from_parts(head, Body::from(bytes));
+        match Form::<T>::from_request(request, state).await {
+            Ok(Form(filled)) => Ok(Self(filled)),
+            Err(rejection) if rejection.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE => {
+                let text = "a form is sent as application/x-www-form-urlencoded".to_owned();
+                Err(Failure::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, text))
+            }
+            Err(rejection) => Err(Failure::bad(why("the form", &rejection))),
+        }
+    }
+}
+
 async fn whole(body: Body) -> Result<axum::body::Bytes, Failure> {
     let body = Limited::new(body, LARGEST).collect();
     match timeout(PATIENCE, body).await {
@@ -87,12 +114,12 @@ async fn whole(body: Body) -> Result<axum::body::Bytes, Failure> {
 }
 
 /// The innermost reason: the rest names the library.
-fn why(rejection: &dyn Error) -> String {
+fn why(what: &str, rejection: &dyn Error) -> String {
     let mut innermost = rejection;
     while let Some(inner) = innermost.source() {
         innermost = inner;
     }
-    format!("the query: {innermost}")
+    format!("{what}: {innermost}")
 }
 
 /// Whether every escape is two digits and all of them together are a text: the

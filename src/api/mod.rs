@@ -1,5 +1,5 @@
 //! Answers whoever asks the running broker: an administrator at the command
-//! line, over the local admin socket.
+//! line, over the local admin socket; programs with a key, over TCP.
 //!
 //! | request below `/api/v1` | needs | answer |
 //! |---|---|---|
@@ -18,12 +18,21 @@
 //! | `POST /reload` | write | reads the configuration now |
 //! | `GET /keys` | read | the keys, without what could be used of them |
 //! | `POST /keys`, `DELETE /keys/{id}` | write | makes one, ends one |
-//! | `GET /openapi.json` | read | all of this, for programs |
+//! | `POST /broker/resolve` | broker | places somebody who does not come through us |
+//! | `POST /broker/tokens` | broker | the same as forms |
+//! | `GET /openapi.json` | any | all of this, for programs |
+//!
+//! ```text
+//! admin socket: uid ----------+
+//!                             serve -> known -> guarded -> endpoint
+//! address: limits, key (gate) +
+//! ```
 //!
 //! The only room that serves HTTP; beside all this, on a port without a key, our
-//! [`Health`] and what was counted. It runs on threads and runtimes of its own: whatever is asked here, no tunnel waits for it. A listener says who
-//! asks ([`Caller`]), each endpoint which [`Role`] it needs. Bodies over 64 KiB
-//! and fields it does not know are refused; it decides nothing itself.
+//! [`Health`] and what was counted. It runs on threads and runtimes of its own:
+//! whatever is asked here, no tunnel waits for it. A listener says who asks
+//! ([`Caller`]), each endpoint which [`Role`] it needs. Bodies over 64 KiB and
+//! fields it does not know are refused; it decides nothing itself.
 
 mod answer;
 mod caller;
@@ -31,20 +40,26 @@ mod decisions;
 mod explain;
 mod extract;
 mod farms;
+mod gate;
 mod health;
 mod hosts;
 mod keys;
 mod leases;
+mod listener;
 mod listing;
 mod modes;
 mod openapi;
+mod rates;
 mod record;
+mod refused;
 mod reload;
+mod resolve;
 mod resources;
 mod serve;
 mod sessions;
 mod socket;
 mod status;
+mod tokens;
 mod trail;
 mod tunnels;
 mod user;
@@ -67,6 +82,7 @@ use crate::tunnel::Tunnels;
 
 pub use caller::{Caller, Role};
 pub use health::{Health, HealthError, HealthListener, HealthServing, Pulse};
+pub use listener::ApiListener;
 pub use socket::{AdminSocket, Serving, SocketError};
 
 /// Where every path begins.
@@ -101,6 +117,7 @@ pub struct Api {
 /// The endpoints: who may ask what. A new one is a line here.
 fn endpoints() -> OpenApiRouter<Arc<Api>> {
     let (read, write) = (Role::AdminRead, Role::AdminWrite);
+    let place = Role::Broker;
     let table = [
         (read, routes!(status::show)),
         (read, routes!(farms::list)),
@@ -126,10 +143,12 @@ fn endpoints() -> OpenApiRouter<Arc<Api>> {
         (read, routes!(keys::list)),
         (write, routes!(keys::create)),
         (write, routes!(keys::revoke)),
-        (read, routes!(openapi::show)),
+        (place, routes!(resolve::resolve)),
+        (place, routes!(tokens::tokens)),
     ];
+    let open = OpenApiRouter::new().routes(caller::open(routes!(openapi::show)));
     let table = table.into_iter();
-    table.fold(OpenApiRouter::new(), |router, (role, routes)| {
+    table.fold(open, |router, (role, routes)| {
         router.routes(caller::guarded(role, routes))
     })
 }

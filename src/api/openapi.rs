@@ -6,11 +6,13 @@ use std::sync::Arc;
 use axum::{Extension, Router};
 use serde::Serialize;
 use utoipa::openapi::path::{Operation, PathItem};
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::{Content, OpenApi, Ref, RefOr, ResponseBuilder};
 use utoipa::{PartialSchema, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 
 use super::answer::{ErrorBody, Told};
+use super::caller::ASKING;
 use super::{Api, BASE};
 
 /// The document, ready to be sent.
@@ -37,6 +39,15 @@ pub(super) fn document(endpoints: OpenApiRouter<Arc<Api>>) -> (Router<Arc<Api>>,
         }
     }
     let components = document.components.get_or_insert_default();
+    for (role, _) in ASKING {
+        let scheme = HttpBuilder::new()
+            .scheme(HttpAuthScheme::Bearer)
+            .description(Some(format!("A key of the role {role}.")))
+            .build();
+        components
+            .security_schemes
+            .insert(role.to_owned(), RefOr::T(SecurityScheme::Http(scheme)));
+    }
     let schema = ErrorBody::schema();
     components
         .schemas

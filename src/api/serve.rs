@@ -1,6 +1,7 @@
 //! One connection of a caller, whatever it came in by: the loop is hyper's, the
 //! router decides.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use axum::Router;
@@ -14,22 +15,34 @@ use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
 
+use super::answer::Failure;
 use super::caller::Caller;
 
 /// For a request's head to arrive.
 const HEAD: Duration = Duration::from_secs(10);
-/// The longest a caller may stay.
+/// The largest head of a request, in bytes.
+const LARGEST_HEAD: usize = 32 * 1024;
+/// The longest a caller may stay, and what an answer under way then gets.
 const STAY: Duration = Duration::from_secs(120);
+const LAST_ANSWER: Duration = Duration::from_secs(30);
 
-/// Serves it to its end. `who` says who asks, from the head of each request.
-pub(super) async fn connection<I>(io: I, router: Router, who: impl Fn(&HeaderMap) -> Caller)
-where
+/// Serves it to its end. `who` says who asks, from the head of each request, or
+/// why that one is turned away.
+pub(super) async fn connection<I>(
+    io: I,
+    router: Router,
+    who: impl Fn(&HeaderMap) -> Result<Caller, Failure>,
+) where
     I: AsyncRead + AsyncWrite + Unpin + Send,
 {
     let router = TowerToHyperService::new(router);
     let service = service_fn(|mut request: Request<Incoming>| {
-        let caller = who(request.headers());
-        request.extensions_mut().insert(caller);
+        let who = who(request.headers());
+        let known = request.extensions_mut();
+        match who {
+            Ok(caller) => drop(known.insert(caller)),
+            Err(failure) => drop(known.insert(failure)),
+        }
         router.call(request)
     });
     stay(io, service, STAY).await;
@@ -50,8 +63,14 @@ where
     S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(HEAD);
-    let served = http.serve_connection(TokioIo::new(io), service);
+    http.timer(TokioTimer::new())
+        .header_read_timeout(HEAD)
+        .max_buf_size(LARGEST_HEAD);
+    let mut served = pin!(http.serve_connection(TokioIo::new(io), service));
     // A caller that breaks off harms nobody but itself.
-    let _ = timeout(longest, served).await;
+    if timeout(longest, served.as_mut()).await.is_err() {
+        // What is being answered is answered, and nothing more is taken.
+        served.as_mut().graceful_shutdown();
+        let _ = timeout(LAST_ANSWER, served).await;
+    }
 }

@@ -43,9 +43,9 @@ pub struct AdminSocket {
 /// A socket that is being served, until this is dropped.
 #[derive(Debug)]
 pub struct Serving {
-    stop: CancellationToken,
+    pub(super) stop: CancellationToken,
     // INVARIANT: `Some` until dropped.
-    thread: Option<JoinHandle<()>>,
+    pub(super) thread: Option<JoinHandle<()>>,
 }
 
 /// Why there is no socket.
@@ -109,7 +109,7 @@ impl AdminSocket {
     ///
     /// # Errors
     /// The thread cannot be started.
-    pub fn serve(self, api: Api) -> io::Result<Serving> {
+    pub fn serve(self, api: Arc<Api>) -> io::Result<Serving> {
         let stop = CancellationToken::new();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -117,7 +117,7 @@ impl AdminSocket {
         let stopped = stop.clone();
         let thread = thread::Builder::new().name("api".to_owned());
         let thread = thread.spawn(move || {
-            let served = self.run(router(Arc::new(api)));
+            let served = self.run(router(api));
             runtime.block_on(stopped.run_until_cancelled(served));
             // Who is being answered at this moment is hung up on.
         })?;
@@ -155,7 +155,7 @@ impl AdminSocket {
             let uid = credentials.map(|credentials| credentials.uid()).ok();
             let (caller, router) = (self.caller(uid), router.clone());
             tokio::spawn(async move {
-                serve::connection(stream, router, |_| caller.clone()).await;
+                serve::connection(stream, router, |_| Ok(caller.clone())).await;
                 drop(place);
             });
         }

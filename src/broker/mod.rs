@@ -9,6 +9,7 @@ mod decisions;
 mod keeper;
 mod leases;
 mod modes;
+mod visits;
 
 use std::fmt;
 use std::sync::Arc;
@@ -34,6 +35,7 @@ pub use decisions::{
 use keeper::{Claim, Guest, Held, LeaseChanges, Tell};
 pub use keeper::{Keeper, LeaseFigures};
 pub use modes::{Changed, HostChanged, ModeError, Modes, Target, Wish, WishError};
+use visits::Visits;
 
 /// Places users and keeps their leases.
 #[derive(Debug, Clone)]
@@ -42,6 +44,7 @@ pub struct Broker {
     leases: Arc<Leases>,
     keeper: Tell,
     decisions: Arc<Decisions>,
+    visits: Arc<Visits>,
     clock: Clock,
 }
 
@@ -134,6 +137,7 @@ impl Broker {
             leases,
             keeper: tell,
             decisions: Decisions::in_memory(),
+            visits: Arc::default(),
             clock,
         };
         Ok((broker, keeper))

@@ -1,5 +1,5 @@
-//! Asks the running broker over its admin socket. The one place with a client
-//! of HTTP.
+//! Asks the running broker over its admin socket, or over TCP with a key. The
+//! one place with a client of HTTP.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -8,14 +8,16 @@ use std::time::Duration;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
 use hyper::client::conn::http1;
-use hyper::header::{CONTENT_TYPE, HOST};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue};
 use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tokio::net::UnixStream;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 
+use super::server::{SERVER, Server, TOKEN_FILE};
 use super::table::Paint;
 use super::{BAD_CONFIGURATION, DEFAULT_CONFIG, FAILED, UNREACHABLE, USAGE, complain, say};
 
@@ -101,9 +103,26 @@ pub(super) struct Where {
     #[arg(long, value_name = "PATH", conflicts_with = "config")]
     socket: Option<PathBuf>,
     /// The configuration file the broker was started with, which says where
-    /// its socket is
-    #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
-    config: PathBuf,
+    /// its socket is [default: /etc/sessionguard/sessionguard.toml]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// The running broker's API, such as http://127.0.0.1:9822; the variable
+    /// SESSIONGUARD_SERVER where nothing else says which broker
+    #[arg(long, value_name = "URL", conflicts_with_all = ["socket", "config"])]
+    server: Option<String>,
+    /// The file with the key for --server; the variable SESSIONGUARD_TOKEN_FILE
+    /// if left out
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["socket", "config"])]
+    token_file: Option<PathBuf>,
+    /// Send the key in plain text to another machine
+    #[arg(long, conflicts_with_all = ["socket", "config"])]
+    insecure: bool,
+}
+
+/// Where the running broker is.
+enum Way {
+    Socket(PathBuf),
+    Server(Server),
 }
 
 /// For people or for programs.
@@ -149,15 +168,15 @@ impl Where {
     }
 
     fn ask(&self, method: &Method, path: &str, body: Option<&Value>) -> Result<Value, ExitCode> {
-        let socket = self.socket()?;
+        let way = self.way()?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build();
         let runtime =
             runtime.map_err(|error| fail(FAILED, format_args!("cannot start: {error}")))?;
-        let asked = runtime
-            .block_on(async { timeout(PATIENCE, exchange(&socket, method, path, body)).await });
-        let shown = socket.display();
+        let asked =
+            runtime.block_on(async { timeout(PATIENCE, way.exchange(method, path, body)).await });
+        let shown = way.to_string();
         match asked {
             Err(_) => Err(fail(
                 UNREACHABLE,
@@ -174,22 +193,50 @@ impl Where {
         }
     }
 
-    fn socket(&self) -> Result<PathBuf, ExitCode> {
+    /// What is written out goes before the variables, and those before the
+    /// configuration nobody named.
+    fn way(&self) -> Result<Way, ExitCode> {
         if let Some(socket) = &self.socket {
-            return Ok(socket.clone());
+            return Ok(Way::Socket(socket.clone()));
         }
-        // Its warnings are the business of `check` and of the broker's log.
-        match crate::config::load(&self.config, std::env::vars_os()) {
-            Ok(loaded) => loaded.config.admin_socket().ok_or_else(|| {
-                fail(
-                    UNREACHABLE,
-                    format_args!("socket in [api] is \"off\": this broker cannot be asked"),
-                )
-            }),
-            Err(faults) => Err(fail(
-                BAD_CONFIGURATION,
-                format_args!("{faults}\nthe broker's socket may be named with --socket"),
-            )),
+        if let Some(config) = &self.config {
+            return configured(config).map(Way::Socket);
+        }
+        let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+        let server = self.server.clone();
+        let server = server.or_else(|| variable(SERVER)?.into_string().ok());
+        let Some(server) = server else {
+            return configured(Path::new(DEFAULT_CONFIG)).map(Way::Socket);
+        };
+        let token_file = self.token_file.clone();
+        let token_file = token_file.or_else(|| variable(TOKEN_FILE).map(PathBuf::from));
+        let server = Server::read(&server, token_file.as_deref(), self.insecure);
+        let server = server.map_err(|error| fail(USAGE, format_args!("{error}")))?;
+        Ok(Way::Server(server))
+    }
+}
+
+fn configured(config: &Path) -> Result<PathBuf, ExitCode> {
+    // Its warnings are the business of `check` and of the broker's log.
+    match crate::config::load(config, std::env::vars_os()) {
+        Ok(loaded) => loaded.config.admin_socket().ok_or_else(|| {
+            fail(
+                UNREACHABLE,
+                format_args!("socket in [api] is \"off\": this broker cannot be asked"),
+            )
+        }),
+        Err(faults) => Err(fail(
+            BAD_CONFIGURATION,
+            format_args!("{faults}\nthe broker's socket may be named with --socket"),
+        )),
+    }
+}
+
+impl std::fmt::Display for Way {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Socket(path) => path.display().fmt(f),
+            Self::Server(server) => server.fmt(f),
         }
     }
 }
@@ -202,7 +249,7 @@ fn judge(status: StatusCode, answer: Value) -> Result<Value, ExitCode> {
     let text = text.unwrap_or("the broker gives no reason");
     let code = match status {
         StatusCode::BAD_REQUEST => USAGE,
-        StatusCode::FORBIDDEN => UNREACHABLE,
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => UNREACHABLE,
         _ => FAILED,
     };
     Err(fail(code, format_args!("{text}")))
@@ -215,21 +262,38 @@ fn fail(code: u8, text: std::fmt::Arguments<'_>) -> ExitCode {
 
 type Broken = Box<dyn std::error::Error + Send + Sync>;
 
+impl Way {
+    async fn exchange(
+        &self,
+        method: &Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<(StatusCode, Value), Broken> {
+        let body = body.map(Value::to_string).unwrap_or_default();
+        let mut request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(HOST, "localhost")
+            .header(CONTENT_TYPE, "application/json")
+            .body(Full::new(Bytes::from(body)))?;
+        match self {
+            Self::Socket(path) => exchange(UnixStream::connect(path).await?, request).await,
+            Self::Server(server) => {
+                let mut key = HeaderValue::try_from(format!("Bearer {}", server.key.expose()))?;
+                key.set_sensitive(true);
+                request.headers_mut().insert(AUTHORIZATION, key);
+                let address = (server.host.as_str(), server.port);
+                exchange(TcpStream::connect(address).await?, request).await
+            }
+        }
+    }
+}
+
 async fn exchange(
-    socket: &Path,
-    method: &Method,
-    path: &str,
-    body: Option<&Value>,
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    request: Request<Full<Bytes>>,
 ) -> Result<(StatusCode, Value), Broken> {
-    let stream = TokioIo::new(UnixStream::connect(socket).await?);
-    let (mut sender, connection) = http1::handshake(stream).await?;
-    let body = body.map(Value::to_string).unwrap_or_default();
-    let request = Request::builder()
-        .method(method)
-        .uri(path)
-        .header(HOST, "localhost")
-        .header(CONTENT_TYPE, "application/json")
-        .body(Full::new(Bytes::from(body)))?;
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     let exchanged = async {
         let response = sender.send_request(request).await?;
         let status = response.status();

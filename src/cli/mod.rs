@@ -19,6 +19,7 @@ mod order;
 mod reload;
 mod resources;
 mod serve;
+mod server;
 mod sessions;
 mod status;
 mod table;

@@ -14,7 +14,7 @@ use super::overlaps;
 use super::problem::Problem;
 use super::references::{self, Members};
 use super::report::Report;
-use super::settings::{Config, Listen};
+use super::settings::{ApiListen, Config, Listen};
 use super::tls;
 
 /// Guacamole gives up when the next instruction does not come within this.
@@ -26,6 +26,7 @@ pub(super) fn conclude(mut gathered: Gathered, report: &mut Report) -> Config {
     overlaps::refuse(&gathered, report);
     refuse_overlapping_probes(&gathered.config, report);
     refuse_guacd_that_is_us(&gathered, report);
+    refuse_exposed_api(&gathered.config, report);
     warn_of_impatience(&gathered, report);
     warn_of_empty_tags(&gathered, report);
     if !gathered.incomplete {
@@ -71,6 +72,17 @@ fn refuse_guacd_that_is_us(gathered: &Gathered, report: &mut Report) {
     if let (Some(at), true) = (at, listens.iter().any(is_us)) {
         let address = guacd.to_string();
         report.fault(at, Problem::GuacdIsUs { address });
+    }
+}
+
+/// Keys that travel in plain text are everybody's on the way.
+fn refuse_exposed_api(config: &Config, report: &mut Report) {
+    let ApiListen::At(address) = config.api.listen else {
+        return;
+    };
+    let exposed = !address.ip().to_canonical().is_loopback() && !config.api.insecure;
+    if let (Some(at), true) = (report.origin_of("api.listen"), exposed) {
+        report.fault(at, Problem::ExposedApi { address });
     }
 }
 

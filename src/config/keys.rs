@@ -302,6 +302,18 @@ pub(super) const API: &[Key] = &[
         "The command line's socket, for root and the broker's user only: a path or \"off\"; beside the store if left out.",
     ),
     key(
+        "listen",
+        Form::Listener,
+        "Where programs ask: an IP address with a port, or \"off\".",
+    )
+    .or("\"127.0.0.1:9822\""),
+    key(
+        "insecure",
+        Form::Switch,
+        "Lets it listen on an address that others reach, in plain text: keys can be read on the way.",
+    )
+    .or("false"),
+    key(
         "broker_key_file",
         Form::SecretFile,
         "File that holds the broker key: who may ask where a user belongs.",

@@ -5,6 +5,7 @@
 //! so that a log or terminal can neither be flooded nor obey them.
 
 use std::fmt::{self, Write as _};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -77,6 +78,10 @@ pub(super) enum Problem {
     NotAnObject { got: &'static str },
     #[error("`{key}` is for a resource of kind `remoteapp` only")]
     RemoteAppOnly { key: &'static str },
+    #[error(
+        "the API would listen on {address} in plain text, where others reach it and may read its keys"
+    )]
+    ExposedApi { address: SocketAddr },
     #[error("the probe's `timeout` is longer than its `interval`")]
     ProbeOverlap,
 
@@ -232,6 +237,9 @@ impl Problem {
                 return Some(format!(
                     "write [[{key}]] in TOML, a list of objects in JSON"
                 ));
+            }
+            Self::ExposedApi { .. } => {
+                "write 127.0.0.1 and put a TLS terminator before it, or say insecure = true"
             }
             Self::Missing => "create it, or name another file with --config",
             Self::NotRegular => "only regular files and links to them are read",

@@ -16,11 +16,11 @@ use super::node::{Located, Node};
 use super::problem::Problem;
 use super::reader::{Reader, put};
 use super::report::Report;
-use super::settings::{AdminSocket, AuditTarget, Listen};
+use super::settings::{AdminSocket, ApiListen, AuditTarget, Listen};
 use super::shape::Shape;
 use super::tls;
 use super::value_error::ValueError;
-use super::values::word;
+use super::values::{text, word};
 use super::words::{CONDUCTS, FORMATS, LEVELS, SOURCES, UNMATCHED};
 
 pub(super) fn broker(node: &Node, report: &mut Report, into: &mut Gathered) {
@@ -208,6 +208,8 @@ pub(super) fn api(node: &Node, report: &mut Report, into: &mut Gathered) {
     };
     let api = &mut into.config.api;
     put(&mut api.socket, table.read("socket", socket));
+    put(&mut api.listen, table.read("listen", api_listen));
+    put(&mut api.insecure, table.switch("insecure"));
     put(
         &mut api.broker_key_file,
         table
@@ -226,6 +228,13 @@ pub(super) fn health(node: &Node, report: &mut Report, into: &mut Gathered) {
     };
     let listen = table.read("listen", listen_address_or_off);
     put(&mut into.config.health.listen, listen);
+}
+
+fn api_listen(node: &Node) -> Result<ApiListen, ValueError> {
+    match text(node)? {
+        "off" => Ok(ApiListen::Off),
+        _ => listen_address(node).map(ApiListen::At),
+    }
 }
 
 pub(super) fn log(node: &Node, report: &mut Report, into: &mut Gathered) {

@@ -224,12 +224,31 @@ pub enum AuditTarget {
 pub struct ApiSettings {
     /// The Unix socket of the command line.
     pub socket: AdminSocket,
+    /// Where it listens for programs.
+    pub listen: ApiListen,
+    /// Plain text is accepted where others can listen in.
+    pub insecure: bool,
     /// The file that holds the broker key.
     pub broker_key_file: Option<PathBuf>,
     /// The file that holds the first admin key.
     pub admin_key_file: Option<PathBuf>,
     /// What these files, or the environment, hold.
     pub secrets: Secrets,
+}
+
+/// Where the API listens for programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ApiListen {
+    /// At this address; port 0 lets the system choose.
+    At(SocketAddr),
+    /// Nowhere.
+    Off,
+}
+
+impl Default for ApiListen {
+    fn default() -> Self {
+        Self::At(SocketAddr::from(([127, 0, 0, 1], 9822)))
+    }
 }
 
 /// Where the admin socket is.

@@ -341,6 +341,19 @@ impl LeaseRecord {
         self.expire(now);
     }
 
+    /// The tunnel goes another way than through us: its claim lingers for
+    /// `lease` as if it had stood and ended. Whether its user came is not known,
+    /// so it is no history. Does nothing where the tunnel holds nothing here.
+    pub fn linger(&mut self, tunnel: &TunnelId, lease: Duration, now: Timestamp) {
+        for entry in self.leases.values_mut() {
+            if let Some(at) = entry.holders.iter().position(|h| &h.tunnel == tunnel) {
+                entry.holders.swap_remove(at);
+                entry.replaced = None;
+                entry.put_down(Some(now + lease));
+            }
+        }
+    }
+
     /// Every tunnel of the process that wrote this record is gone: what stood
     /// lingers for `lease` from its last renewal on, what did not is put back.
     pub fn orphan(&mut self, now: Timestamp) {

@@ -134,6 +134,7 @@ const OWNED: &[(&str, &str)] = &[
     ("getrandom::", "keys"),
     ("hyper::server", "api"),
     ("axum::", "api"),
+    ("governor::", "api"),
     ("utoipa::", "api"),
     ("hyper::client", "cli agent"),
     ("nix::sys", "agent"),

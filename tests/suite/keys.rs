@@ -23,7 +23,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 /// What the command line answers: exit code, output, errors.
-fn keys(site: &Site, arguments: &[&str]) -> (i32, String, String) {
+pub(super) fn keys(site: &Site, arguments: &[&str]) -> (i32, String, String) {
     let main = site.folder().join("sessionguard.toml");
     let output = Site::run(&[&["keys"], arguments].concat(), &main);
     let code = output.status.code().unwrap();
@@ -31,7 +31,7 @@ fn keys(site: &Site, arguments: &[&str]) -> (i32, String, String) {
 }
 
 /// A new key, as a script would take it.
-fn create(site: &Site, arguments: &[&str]) -> String {
+pub(super) fn create(site: &Site, arguments: &[&str]) -> String {
     let (code, out, err) = keys(site, &[&["create", "--role"], arguments].concat());
     assert_eq!(code, 0, "{err}");
     let key = out.strip_suffix('\n').unwrap();

@@ -99,7 +99,8 @@ impl Site {
         let text = format!(
             "[log]\nformat = \"json\"\nlevel = \"{}\"\n[store]\npath = {:?}\n\
              [guacd]\naddress = \"{}\"\n[probe]\ninterval = \"1s\"\ntimeout = \"1s\"\n\
-             [health]\nlisten = \"127.0.0.1:0\"\n[[listen]]\n{}\n",
+             [health]\nlisten = \"127.0.0.1:0\"\n[api]\nlisten = \"127.0.0.1:0\"\n\
+             [[listen]]\n{}\n",
             self.level,
             self.store(),
             self.guacd,

@@ -1,5 +1,6 @@
 //! The cast: the real binary, and scripted peers on ports the system chose.
 
+mod asker;
 mod broker;
 mod guacd;
 mod host;
@@ -12,6 +13,7 @@ mod wire;
 use std::thread;
 use std::time::{Duration, Instant};
 
+pub(crate) use asker::{Asker, Told};
 pub(crate) use broker::{BINARY, Broker, Site};
 pub(crate) use guacd::{GuacdPeer, ScriptedGuacd};
 pub(crate) use host::{BlackHole, ClosedPort, ScriptedHost};

@@ -23,7 +23,8 @@ pub struct Record {
     pub at: Timestamp,
     /// What it was made for.
     pub act: Act,
-    /// The tunnel that asked; `None` for a dry run.
+    /// The tunnel that asked; `None` for a dry run, and for a connection that
+    /// does not come through us.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tunnel: Option<TunnelId>,
     /// What was asked for.

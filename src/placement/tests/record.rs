@@ -161,3 +161,27 @@ fn a_lease_is_released_unless_a_tunnel_relies_on_it() {
     assert_eq!(last.map(|past| past.host.as_str()), Some("a"));
     released.gone();
 }
+
+#[test]
+fn a_claim_of_somebody_who_goes_another_way_lingers_and_takes_the_older_ones_place() {
+    life()
+        .claim("t", "a")
+        .linger("t")
+        .is("a", Lingering, 900)
+        .end("t")
+        .is("a", Lingering, 900)
+        .wait(900)
+        .gone();
+    life()
+        .claim("t", "a")
+        .stood("t")
+        .end("t")
+        .wait(100)
+        .claim("u", "b")
+        .linger("u")
+        .is("b", Lingering, 900)
+        .wait(900)
+        .gone();
+    // Who holds nothing changes nothing.
+    life().claim("t", "a").linger("u").is("a", Claimed, 45);
+}

@@ -125,6 +125,8 @@ lease_seconds = 900
 [probe]
 interval = "1s"
 timeout = "1s"
+[api]
+listen = "127.0.0.1:0"
 [log]
 format = "json"
 [[farms]]

@@ -59,6 +59,10 @@ impl Life {
         self.act(|r, now| assert!(r.stood(&tunnel.into(), &ann(), secs(LEASE), now)))
     }
 
+    pub(in super::super) fn linger(self, tunnel: &str) -> Self {
+        self.act(|r, now| r.linger(&tunnel.into(), secs(LEASE), now))
+    }
+
     pub(in super::super) fn end(self, tunnel: &str) -> Self {
         self.act(|r, now| r.end(&tunnel.into(), secs(LEASE), now))
     }

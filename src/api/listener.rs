@@ -1,0 +1,117 @@
+//! The API over TCP. It has threads of its own, so that a flood here takes
+//! processor time from tunnels as any other program would, and never a place in
+//! their queue.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener as Bound};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use axum::Router;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, info, warn};
+
+use super::gate::{Gate, Limits};
+use super::socket::Serving;
+use super::{Api, router, serve};
+
+/// Threads that answer.
+const WORKERS: usize = 2;
+/// Connections served at a time; more wait.
+const CONNECTIONS: usize = 512;
+/// After a failed accept.
+const PAUSE: Duration = Duration::from_millis(100);
+/// For answers under way, once it is to stop.
+const LAST_WORDS: Duration = Duration::from_millis(200);
+
+/// The API's address, bound and not served yet.
+#[derive(Debug)]
+pub struct ApiListener {
+    listener: Bound,
+}
+
+impl ApiListener {
+    /// Binds the address.
+    ///
+    /// # Errors
+    /// What the system says: it may be in use.
+    pub fn bind(address: SocketAddr) -> io::Result<Self> {
+        let listener = Bound::bind(address)?;
+        listener.set_nonblocking(true)?;
+        Ok(Self { listener })
+    }
+
+    /// Serves callers on threads of its own.
+    ///
+    /// # Errors
+    /// The threads cannot be started.
+    pub fn serve(self, api: Arc<Api>) -> io::Result<Serving> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(WORKERS)
+            .thread_name("api-worker")
+            .enable_all()
+            .build()?;
+        let stop = CancellationToken::new();
+        let stopped = stop.clone();
+        let thread = thread::Builder::new().name("api-listener".to_owned());
+        let thread = thread.spawn(move || {
+            let gate = Gate::new(api.keys.clone(), Limits::default());
+            let served = self.run(router(api), gate);
+            runtime.block_on(stopped.run_until_cancelled(served));
+            runtime.shutdown_timeout(LAST_WORDS);
+        })?;
+        Ok(Serving {
+            stop,
+            thread: Some(thread),
+        })
+    }
+
+    async fn run(self, router: Router, gate: Arc<Gate>) {
+        let listener = match TcpListener::from_std(self.listener) {
+            Ok(listener) => listener,
+            Err(error) => {
+                warn!(%error, "The API cannot be served");
+                return;
+            }
+        };
+        if let Ok(address) = listener.local_addr() {
+            info!(%address, "API ready");
+        }
+        let places = Arc::new(Semaphore::new(CONNECTIONS));
+        loop {
+            let Ok(place) = Arc::clone(&places).acquire_owned().await else {
+                return;
+            };
+            let (stream, peer) = match listener.accept().await {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    warn!(%error, "The API cannot accept");
+                    sleep(PAUSE).await;
+                    continue;
+                }
+            };
+            let Some(guest) = gate.enter(peer.ip()) else {
+                debug!(address = %peer.ip(), "Too many connections to the API from one address");
+                continue;
+            };
+            let (router, gate) = (router.clone(), Arc::clone(&gate));
+            tokio::spawn(async move {
+                let stream = opened(stream);
+                serve::connection(stream, router, |head| gate.admit(peer.ip(), head)).await;
+                drop((guest, place));
+            });
+        }
+    }
+}
+
+/// A connection ready for HTTP. TLS begins here.
+fn opened(stream: TcpStream) -> TcpStream {
+    // An answer is small and complete: it need not wait to be joined by more.
+    // Where that cannot be had it is only slower.
+    let _ = stream.set_nodelay(true);
+    stream
+}
