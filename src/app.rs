@@ -161,7 +161,9 @@ impl App {
         let admin = admin.map(|path| AdminSocket::bind(&path)).transpose()?;
         let api = match config.api.listen {
             ApiListen::At(address) => {
-                let bound = ApiListener::bind(address);
+                let tls = config.api.tls.as_ref();
+                let tls = tls.map(|tls| certificates.acceptor(tls)).transpose()?;
+                let bound = ApiListener::bind(address, tls);
                 Some(bound.map_err(|error| StartError::Api { address, error })?)
             }
             ApiListen::Off => None,

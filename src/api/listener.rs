@@ -11,18 +11,21 @@ use std::time::Duration;
 use axum::Router;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use super::gate::{Gate, Limits};
 use super::socket::Serving;
 use super::{Api, router, serve};
+use crate::tls::{Acceptor, Stream};
 
 /// Threads that answer.
 const WORKERS: usize = 2;
 /// Connections served at a time; more wait.
 const CONNECTIONS: usize = 512;
+/// For the handshake of TLS.
+const HANDSHAKE: Duration = Duration::from_secs(10);
 /// After a failed accept.
 const PAUSE: Duration = Duration::from_millis(100);
 /// For answers under way, once it is to stop.
@@ -32,17 +35,19 @@ const LAST_WORDS: Duration = Duration::from_millis(200);
 #[derive(Debug)]
 pub struct ApiListener {
     listener: Bound,
+    /// For TLS; `None` where it speaks plain text.
+    tls: Option<Acceptor>,
 }
 
 impl ApiListener {
-    /// Binds the address.
+    /// Binds the address, for TLS where there is what that needs.
     ///
     /// # Errors
     /// What the system says: it may be in use.
-    pub fn bind(address: SocketAddr) -> io::Result<Self> {
+    pub fn bind(address: SocketAddr, tls: Option<Acceptor>) -> io::Result<Self> {
         let listener = Bound::bind(address)?;
         listener.set_nonblocking(true)?;
-        Ok(Self { listener })
+        Ok(Self { listener, tls })
     }
 
     /// Serves callers on threads of its own.
@@ -79,7 +84,7 @@ impl ApiListener {
             }
         };
         if let Ok(address) = listener.local_addr() {
-            info!(%address, "API ready");
+            info!(%address, tls = self.tls.is_some(), "API ready");
         }
         let places = Arc::new(Semaphore::new(CONNECTIONS));
         loop {
@@ -99,19 +104,35 @@ impl ApiListener {
                 continue;
             };
             let (router, gate) = (router.clone(), Arc::clone(&gate));
+            let tls = self.tls.clone();
             tokio::spawn(async move {
-                let stream = opened(stream);
-                serve::connection(stream, router, |head| gate.admit(peer.ip(), head)).await;
+                if let Some(stream) = opened(stream, tls, peer).await {
+                    serve::connection(stream, router, |head| gate.admit(peer.ip(), head)).await;
+                }
                 drop((guest, place));
             });
         }
     }
 }
 
-/// A connection ready for HTTP. TLS begins here.
-fn opened(stream: TcpStream) -> TcpStream {
+/// A connection ready for HTTP; `None` where there was no TLS to be had.
+async fn opened(socket: TcpStream, tls: Option<Acceptor>, peer: SocketAddr) -> Option<Stream> {
     // An answer is small and complete: it need not wait to be joined by more.
     // Where that cannot be had it is only slower.
-    let _ = stream.set_nodelay(true);
-    stream
+    let _ = socket.set_nodelay(true);
+    let Some(tls) = tls else {
+        return Some(Stream::from(socket));
+    };
+    let address = peer.ip();
+    match timeout(HANDSHAKE, tls.accept(socket)).await {
+        Ok(Ok(stream)) => Some(stream),
+        Ok(Err((error, _))) => {
+            debug!(%address, %error, "No TLS with a caller of the API");
+            None
+        }
+        Err(_) => {
+            debug!(%address, "A caller of the API was too slow for TLS");
+            None
+        }
+    }
 }

@@ -14,10 +14,10 @@ use hyper_util::rt::TokioIo;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpStream, UnixStream};
+use tokio::net::UnixStream;
 use tokio::time::timeout;
 
-use super::server::{SERVER, Server, TOKEN_FILE};
+use super::server::{SERVER, Server, TOKEN_FILE, Trust};
 use super::table::Paint;
 use super::{BAD_CONFIGURATION, DEFAULT_CONFIG, FAILED, UNREACHABLE, USAGE, complain, say};
 
@@ -114,6 +114,13 @@ pub(super) struct Where {
     /// if left out
     #[arg(long, value_name = "FILE", conflicts_with_all = ["socket", "config"])]
     token_file: Option<PathBuf>,
+    /// Authorities that may vouch for a --server with https, in PEM form
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["socket", "config"])]
+    ca_file: Option<PathBuf>,
+    /// The SHA-256 of the certificate of a --server with https; more than one
+    /// while it changes
+    #[arg(long = "pin", value_name = "SHA256", conflicts_with_all = ["socket", "config"])]
+    pins: Vec<String>,
     /// Send the key in plain text to another machine
     #[arg(long, conflicts_with_all = ["socket", "config"])]
     insecure: bool,
@@ -210,7 +217,11 @@ impl Where {
         };
         let token_file = self.token_file.clone();
         let token_file = token_file.or_else(|| variable(TOKEN_FILE).map(PathBuf::from));
-        let server = Server::read(&server, token_file.as_deref(), self.insecure);
+        let trust = Trust {
+            ca_file: self.ca_file.as_deref(),
+            pins: &self.pins,
+        };
+        let server = Server::read(&server, token_file.as_deref(), trust, self.insecure);
         let server = server.map_err(|error| fail(USAGE, format_args!("{error}")))?;
         Ok(Way::Server(server))
     }
@@ -282,8 +293,7 @@ impl Way {
                 let mut key = HeaderValue::try_from(format!("Bearer {}", server.key.expose()))?;
                 key.set_sensitive(true);
                 request.headers_mut().insert(AUTHORIZATION, key);
-                let address = (server.host.as_str(), server.port);
-                exchange(TcpStream::connect(address).await?, request).await
+                exchange(server.connect().await?, request).await
             }
         }
     }

@@ -80,7 +80,8 @@ fn refuse_exposed_api(config: &Config, report: &mut Report) {
     let ApiListen::At(address) = config.api.listen else {
         return;
     };
-    let exposed = !address.ip().to_canonical().is_loopback() && !config.api.insecure;
+    let private = address.ip().to_canonical().is_loopback() || config.api.tls.is_some();
+    let exposed = !private && !config.api.insecure;
     if let (Some(at), true) = (report.origin_of("api.listen"), exposed) {
         report.fault(at, Problem::ExposedApi { address });
     }

@@ -20,6 +20,7 @@ pub(super) struct Gathered {
     pub(super) has_default_farm: bool,
     pub(super) listen: Vec<ListenDraft>,
     pub(super) guacd_tls: GuacdDraft,
+    pub(super) api_tls: ServerDraft,
     pub(super) hosts: Vec<HostDraft>,
     pub(super) farms: Vec<FarmDraft>,
     pub(super) resources: Vec<ResourceDraft>,

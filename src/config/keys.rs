@@ -314,6 +314,21 @@ pub(super) const API: &[Key] = &[
     )
     .or("false"),
     key(
+        "tls_cert_file",
+        Form::File,
+        "The certificate shown to programs and what leads to its authority, in PEM form; relative to the main file. Plain text if left out.",
+    ),
+    key(
+        "tls_key_file",
+        Form::File,
+        "Its private key, in PEM form without a passphrase.",
+    ),
+    key(
+        "tls_client_ca_file",
+        Form::File,
+        "Authorities that sign the certificates programs must show beside a key, in PEM form; none is asked for if left out.",
+    ),
+    key(
         "broker_key_file",
         Form::SecretFile,
         "File that holds the broker key: who may ask where a user belongs.",

@@ -239,7 +239,7 @@ impl Problem {
                 ));
             }
             Self::ExposedApi { .. } => {
-                "write 127.0.0.1 and put a TLS terminator before it, or say insecure = true"
+                "set tls_cert_file and tls_key_file, or write 127.0.0.1, or insecure = true"
             }
             Self::Missing => "create it, or name another file with --config",
             Self::NotRegular => "only regular files and links to them are read",

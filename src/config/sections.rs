@@ -210,6 +210,7 @@ pub(super) fn api(node: &Node, report: &mut Report, into: &mut Gathered) {
     put(&mut api.socket, table.read("socket", socket));
     put(&mut api.listen, table.read("listen", api_listen));
     put(&mut api.insecure, table.switch("insecure"));
+    tls::read_server(&mut table, &mut into.api_tls);
     put(
         &mut api.broker_key_file,
         table

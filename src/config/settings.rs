@@ -226,6 +226,8 @@ pub struct ApiSettings {
     pub socket: AdminSocket,
     /// Where it listens for programs.
     pub listen: ApiListen,
+    /// The certificate it shows; `None` where it speaks plain text.
+    pub tls: Option<ServerTls>,
     /// Plain text is accepted where others can listen in.
     pub insecure: bool,
     /// The file that holds the broker key.

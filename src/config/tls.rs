@@ -1,6 +1,6 @@
-//! The settings of TLS: what a listener shows, how guacd is known.
+//! The settings of TLS: what a listener or the API shows, how guacd is known.
 //!
-//! Reads the keys of `[[listen]]` and `[guacd]` that are about it and judges
+//! Reads the keys of `[[listen]]`, `[api]` and `[guacd]` that are about it and judges
 //! them together, once all files are read: they may stand in several. No
 //! certificate is opened here; that is the work of the room `tls`.
 
@@ -147,6 +147,8 @@ pub(super) fn conclude(gathered: &mut Gathered, report: &mut Report) {
     for draft in &mut gathered.listen {
         draft.listen.tls = server(std::mem::take(&mut draft.tls), report);
     }
+    let draft = std::mem::take(&mut gathered.api_tls);
+    gathered.config.api.tls = server(draft, report);
     let draft = std::mem::take(&mut gathered.guacd_tls);
     let guacd = &mut gathered.config.guacd;
     guacd.tls = trust(draft, &guacd.address.host, report);

@@ -70,11 +70,9 @@ impl Certificates {
     /// # Errors
     /// The file that cannot be used.
     pub fn load(&self, config: &Config) -> Result<(), Fault> {
-        for tls in config
-            .listen
-            .iter()
-            .filter_map(|listen| listen.tls.as_ref())
-        {
+        let listeners = config.listen.iter().map(|listen| listen.tls.as_ref());
+        let servers = listeners.chain([config.api.tls.as_ref()]);
+        for tls in servers.flatten() {
             inspect::warn_of_key(tls);
         }
         if let Some(tls) = &config.guacd.tls {

@@ -21,14 +21,16 @@ pub struct Inspection {
 pub fn inspect(config: &Config) -> Inspection {
     let certificates = Certificates::default();
     let mut said = Inspection::default();
-    for listen in &config.listen {
-        if let Some(tls) = &listen.tls {
-            if let Err(fault) = certificates.acceptor(tls) {
-                let address = listen.address;
-                said.faults.push(format!("[[listen]] {address}: {fault}"));
-            }
-            said.warnings.extend(open_key(tls));
+    let listeners = config.listen.iter().filter_map(|listen| {
+        let place = format!("[[listen]] {}:", listen.address);
+        listen.tls.as_ref().map(|tls| (place, tls))
+    });
+    let api = config.api.tls.iter().map(|tls| ("[api]".to_owned(), tls));
+    for (place, tls) in listeners.chain(api) {
+        if let Err(fault) = certificates.acceptor(tls) {
+            said.faults.push(format!("{place} {fault}"));
         }
+        said.warnings.extend(open_key(tls));
     }
     if let Some(Err(fault)) = config
         .guacd

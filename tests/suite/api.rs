@@ -13,7 +13,8 @@ use std::thread;
 use serde_json::Value;
 
 use super::keys::{create, keys};
-use crate::support::{Asker, Site, Stage, Told, Visit};
+use crate::support::tls::Authority;
+use crate::support::{Asker, Names, ScriptedGuacd, Site, Stage, Told, Visit};
 
 const STATUS: &str = "/api/v1/status";
 const DOCUMENT: &str = "/api/v1/openapi.json";
@@ -401,7 +402,7 @@ fn the_command_line_asks_over_tcp_as_well() {
             "cannot ask the broker at http://127.0.0.1:1",
         ),
         ("http://192.0.2.1:1", &read, 2, "--insecure"),
-        ("https://127.0.0.1:1", &read, 2, "https is not spoken yet"),
+        ("https://127.0.0.1:1", &read, 2, "--ca-file"),
         ("127.0.0.1:1", &read, 2, "is a URL"),
     ] {
         let arguments = ["status", "--server", server, "--token-file", file];
@@ -420,4 +421,48 @@ fn the_command_line_asks_over_tcp_as_well() {
         &[("SESSIONGUARD_SERVER", "http://127.0.0.1:1")],
     );
     assert_eq!(code, 0, "{err}");
+}
+
+#[test]
+fn with_a_certificate_it_speaks_tls_and_nothing_else() {
+    let authority = Authority::new("Test Authority");
+    let own = authority.sign("127.0.0.1");
+    let stage = Stage::adjusted(ScriptedGuacd::polite(Names::rdp("1.6.0")), 1, |site| {
+        let (certificate, key) = own.write(site.folder(), "api");
+        // Where others reach it: nobody reads a key on the way.
+        site.with(format!(
+            "[api]\nlisten = \"0.0.0.0:0\"\ntls_cert_file = {certificate:?}\ntls_key_file = {key:?}\n"
+        ))
+    });
+    let ready = stage.broker.wait("API ready", |_| true);
+    assert_eq!(ready["tls"], true);
+    let port = Asker::of(&stage.broker).address().port();
+    let folder = stage.site.folder();
+    let (ca, key) = (folder.join("ca.crt"), folder.join("read.key"));
+    fs::write(&ca, authority.pem()).unwrap();
+    fs::write(&key, create(&stage.site, &["admin-read"])).unwrap();
+    let other = folder.join("other.crt");
+    fs::write(&other, Authority::new("Another").pem()).unwrap();
+    let (ca, key, other) = (
+        ca.to_str().unwrap(),
+        key.to_str().unwrap(),
+        other.to_str().unwrap(),
+    );
+    let (pin, wrong) = (own.fingerprint(), "00".repeat(32));
+    let secure = format!("https://127.0.0.1:{port}");
+    let plain = format!("http://127.0.0.1:{port}");
+    for (server, trust, code, reason) in [
+        (&secure, &["--ca-file", ca][..], 0, ""),
+        (&secure, &["--pin", &pin], 0, ""),
+        (&secure, &["--pin", &wrong, "--pin", &pin], 0, ""),
+        (&secure, &["--pin", &wrong], 4, "is not the one"),
+        (&secure, &["--ca-file", other], 4, "is not the one"),
+        (&plain, &[], 4, "cannot ask the broker"),
+    ] {
+        let at = ["status", "--server", server, "--token-file", key];
+        let (got, out, err) = run(&[&at[..], trust].concat(), &[]);
+        assert_eq!(got, code, "{trust:?}: {err}");
+        assert!(err.contains(reason), "{err}");
+        assert_eq!(out.contains("rds1"), code == 0, "{out}");
+    }
 }

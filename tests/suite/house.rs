@@ -110,6 +110,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "shutdown",
             "demo",
             "tls",
+            "tls",
         ],
     ),
     // The floor plan and the front door.

@@ -1,0 +1,91 @@
+"""The API as its own document has it: schemathesis asks everything that the document allows and much that it
+does not, and must find nothing. Needs neither guacd nor xrdp: the host is a stand-in that answers probes."""
+
+import contextlib
+import os
+import random
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from support import gateway as gateways
+from support import net
+
+pytestmark = pytest.mark.brokered
+
+# What an RDP host says to a connection request: that it serves RDP, and with TLS.
+_CONFIRM = bytes([3, 0, 0, 19, 14, 0xD0, 0, 0, 0x12, 0x34, 0, 2, 0, 8, 0, 1, 0, 0, 0])
+
+_EXAMPLES = 25
+
+# Everybody has room at once: the question is what is said, not who is placed.
+_ROOM = """\
+[broker]
+max_pending_logons = 1000
+slow_start = "0s"
+"""
+
+
+@pytest.fixture
+def host():
+    """Something that answers probes as an RDP host does."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        def answer():
+            while True:
+                try:
+                    peer, _ = listener.accept()
+                except OSError:
+                    return
+                with peer, contextlib.suppress(OSError):
+                    peer.recv(64)
+                    peer.sendall(_CONFIRM)
+
+        threading.Thread(target=answer, daemon=True).start()
+        yield SimpleNamespace(id="rds1", host="127.0.0.1", port=listener.getsockname()[1])
+        listener.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.fixture
+def broker(run_dir, host, tmp_path):
+    guacd = SimpleNamespace(host="127.0.0.1", port=net.free_port("127.0.0.1"))
+    more = tmp_path / "conf.d"
+    more.mkdir()
+    (more / "room.toml").write_text(_ROOM)
+    broker = gateways.Sessionguard(tmp_path, guacd, [host])
+    yield broker
+    broker.stop()
+
+
+def _key(broker, role):
+    """A key, as an administrator makes it."""
+    made = subprocess.run([gateways.binary(), "keys", "create", "--role", role, "--config", broker.config],
+                          check=True, capture_output=True, text=True, timeout=60)
+    return made.stdout.strip()
+
+
+@pytest.mark.parametrize("role", ["admin-write", "broker"])
+def test_schemathesis_finds_nothing(broker, role):
+    [ready] = broker.lines("API ready")
+    document = f"http://{ready['address']}/api/v1/openapi.json"
+    seed = int(os.environ.get("SESSIONGUARD_SEED") or random.randrange(2**32))
+    print(f"SESSIONGUARD_SEED={seed}")
+    asked = subprocess.run(
+        [Path(sys.executable).with_name("schemathesis"), "--config-file", Path(__file__).with_name("schemathesis.toml"),
+         "run", document, "--header", f"Authorization: Bearer {_key(broker, role)}",
+         "--seed", str(seed), "--max-examples", str(_EXAMPLES), *_PATHS[role]],
+        capture_output=True, text=True, timeout=900)
+    assert asked.returncode == 0, f"seed {seed}\n{asked.stdout[-20000:]}\n{asked.stderr}"
+    assert "No issues found" in asked.stdout, asked.stdout[-3000:]
+    assert "panicked" not in broker.process.text()
+
+
+# Each role asks for what it may; that it gets nothing else is the suite's to show.
+_PATHS = {
+    "admin-write": ["--exclude-path-regex", "^/api/v1/broker/"],
+    "broker": ["--include-path-regex", "^/api/v1/(broker/|openapi)"],
+}
