@@ -17,7 +17,7 @@ use crate::placement::{Outcome, UserKey};
 
 /// Decisions listed unless more or fewer are asked for, and at most.
 const LISTED: usize = 50;
-const MOST: usize = 500;
+pub(super) const MOST: usize = 500;
 
 /// A record with what a reader would have to work out.
 #[derive(Debug, Serialize, ToSchema)]

@@ -48,6 +48,7 @@ mod leases;
 mod listener;
 mod listing;
 mod modes;
+mod narrow;
 mod openapi;
 mod rates;
 mod record;

@@ -13,6 +13,7 @@ use utoipa_axum::router::OpenApiRouter;
 
 use super::answer::{ErrorBody, Told};
 use super::caller::ASKING;
+use super::narrow::narrow;
 use super::{Api, BASE};
 
 /// The document, ready to be sent.
@@ -32,8 +33,9 @@ pub(super) fn document(endpoints: OpenApiRouter<Arc<Api>>) -> (Router<Arc<Api>>,
         .description("Why there is no answer.")
         .content("application/json", Content::new(Some(RefOr::Ref(error))))
         .build();
-    for item in document.paths.paths.values_mut() {
+    for (path, item) in &mut document.paths.paths {
         for operation in operations(item) {
+            narrow(path, operation);
             let responses = &mut operation.responses.responses;
             responses.insert("default".to_owned(), RefOr::T(failed.clone()));
         }

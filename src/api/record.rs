@@ -53,7 +53,7 @@ pub(super) struct DecisionBody {
     /// The lease it stands on.
     key: Option<String>,
     /// `unmatched`, or an object `placed` or `refused` with the details.
-    #[schema(value_type = Object)]
+    #[schema(value_type = serde_json::Value)]
     outcome: (),
     /// Every host of the farm; empty where a tunnel already open decided alone.
     candidates: Vec<CandidateBody>,

@@ -39,7 +39,7 @@ class Sessionguard:
 
     def __init__(self, run_dir, guacd, hosts):
         self._dir = run_dir
-        self.config = config = run_dir / "sessionguard.toml"
+        config = run_dir / "sessionguard.toml"
         config.write_text(self.adjusted(_config(run_dir, guacd, hosts)))
         # SESSIONGUARD_* of the caller are settings of these tests, not of the program.
         env = {k: v for k, v in os.environ.items() if not k.startswith("SESSIONGUARD_")}
