@@ -33,8 +33,9 @@ pub(super) struct Failure {
     status: StatusCode,
     text: String,
     /// What it is found by elsewhere; a number of its own where there is none.
-    about: Option<String>,
-    header: Option<(HeaderName, HeaderValue)>,
+    about: Option<DecisionId>,
+    // Boxed: few have one, and every answer has room for a failure.
+    header: Option<Box<(HeaderName, HeaderValue)>>,
 }
 
 /// Why there is no answer.
@@ -132,7 +133,7 @@ impl Failure {
     /// It came of this decision.
     #[must_use]
     pub(super) fn about(mut self, decision: DecisionId) -> Self {
-        self.about = Some(decision.to_string());
+        self.about = Some(decision);
         self
     }
 
@@ -141,7 +142,7 @@ impl Failure {
         let text = "this needs a valid key, sent as: Authorization: Bearer KEY".to_owned();
         let challenge = HeaderValue::from_static("Bearer realm=\"sessionguard\"");
         Self {
-            header: Some((WWW_AUTHENTICATE, challenge)),
+            header: Some(Box::new((WWW_AUTHENTICATE, challenge))),
             ..Self::new(StatusCode::UNAUTHORIZED, text)
         }
     }
@@ -151,7 +152,7 @@ impl Failure {
         let seconds = wait.as_secs().saturating_add(1);
         let text = format!("too many requests: ask again in {seconds} s");
         Self {
-            header: Some((RETRY_AFTER, seconds.into())),
+            header: Some(Box::new((RETRY_AFTER, seconds.into()))),
             ..Self::new(StatusCode::TOO_MANY_REQUESTS, text)
         }
     }
@@ -205,13 +206,14 @@ impl IntoResponse for Failure {
         let body = ErrorBody {
             error: &self.text,
             r#ref: match &self.about {
-                Some(decision) => decision.clone(),
+                Some(decision) => decision.to_string(),
                 None => Uuid::now_v7().to_string(),
             },
         };
         // Two texts: they can always be written.
         let mut response = json(self.status, &body).unwrap_or_default();
-        response.headers_mut().extend(self.header.clone());
+        let header = self.header.as_deref().cloned();
+        response.headers_mut().extend(header);
         response.extensions_mut().insert(self);
         response
     }
