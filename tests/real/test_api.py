@@ -71,6 +71,7 @@ def broker(run_dir, host, tmp_path):
 
 @pytest.mark.parametrize("role", ["admin", "broker"])
 def test_schemathesis_finds_nothing(broker, tmp_path, role):
+    broker.process.until(lambda: broker.lines("API ready"), 15, "serves the API")
     [ready] = broker.lines("API ready")
     document = f"http://{ready['address']}/api/v1/openapi.json"
     key = (tmp_path / f"{role}.key").read_text()
@@ -80,7 +81,7 @@ def test_schemathesis_finds_nothing(broker, tmp_path, role):
         [Path(sys.executable).with_name("schemathesis"), "--config-file", Path(__file__).with_name("schemathesis.toml"),
          "run", document, "--header", f"Authorization: Bearer {key}",
          "--seed", str(seed), "--max-examples", str(_EXAMPLES), *_PATHS[role]],
-        capture_output=True, text=True, timeout=900)
+        cwd=tmp_path, capture_output=True, text=True, timeout=900)
     assert asked.returncode == 0, f"seed {seed}\n{asked.stdout[-20000:]}\n{asked.stderr}"
     assert "No issues found" in asked.stdout, asked.stdout[-3000:]
     assert "panicked" not in broker.process.text()
