@@ -78,8 +78,8 @@ pub use reload::{Apply, Attempt, Beside, Cause, Origin, Reload, ReloadState, Rel
 pub use secret::{Secret, SecretError};
 pub use secrets::{Configured, Purpose, Secrets};
 pub use settings::{
-    AdminSocket, ApiListen, ApiSettings, AuditTarget, Config, Guacd, HealthSettings, HostPort, Listen,
-    LogFormat, LogLevel, LogSettings, Probe, StoreSettings, Timeouts,
+    AdminSocket, ApiListen, ApiSettings, AuditTarget, Config, Guacd, HealthSettings, HostPort,
+    Listen, LogFormat, LogLevel, LogSettings, Probe, StoreSettings, Timeouts,
 };
 pub use small::{LineColumn, SmallFileError, Time, load_small};
 pub use source::Position;

@@ -24,6 +24,14 @@ pub struct Door {
     pub tls: Option<Acceptor>,
 }
 
+/// How those who come in are received. Apart from the listener, which must not
+/// live for as long as a tunnel does.
+#[derive(Debug)]
+pub(super) struct Reception {
+    pub(super) settings: Listen,
+    pub(super) tls: Option<Acceptor>,
+}
+
 /// First and longest pause after a failed accept: out of descriptors, a tight
 /// loop would take the processor from the tunnels that could free some.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(5), Duration::from_secs(1));
@@ -36,10 +44,15 @@ pub async fn accept(
     tunnels: TaskTracker,
     stop: CancellationToken,
 ) {
-    let door = Arc::new(door);
+    let Door {
+        listener,
+        settings,
+        tls,
+    } = door;
+    let reception = Arc::new(Reception { settings, tls });
     let (first, longest) = PAUSES;
     let mut pause = first;
-    while let Some(accepted) = stop.run_until_cancelled(door.listener.accept()).await {
+    while let Some(accepted) = stop.run_until_cancelled(listener.accept()).await {
         match accepted {
             Ok((socket, _)) => {
                 pause = first;
@@ -48,8 +61,8 @@ pub async fn accept(
                     debug!(%error, "A connection was lost before it was served");
                     continue;
                 }
-                let (gateway, door) = (Arc::clone(&gateway), Arc::clone(&door));
-                tunnels.spawn(async move { gateway.serve(socket, &door).await });
+                let (gateway, reception) = (Arc::clone(&gateway), Arc::clone(&reception));
+                tunnels.spawn(async move { gateway.serve(socket, &reception).await });
             }
             Err(error) => {
                 error!(%error, "Accepting a connection failed, pausing");

@@ -36,6 +36,7 @@ use crate::placement::TunnelId;
 use crate::shutdown::Shutdown;
 use crate::tls::Certificates;
 
+use accept::Reception;
 pub use accept::{Door, accept};
 use line::Line;
 pub use open::{Facts, Kind, Open, Totals, Tunnels};
@@ -105,13 +106,13 @@ impl Gateway {
     }
 
     /// Serves one connection of Guacamole to its end.
-    pub(super) async fn serve(&self, socket: TcpStream, door: &Door) {
-        let listen = &door.settings;
+    async fn serve(&self, socket: TcpStream, reception: &Reception) {
+        let listen = &reception.settings;
         let id = TunnelId::from(Uuid::now_v7().to_string());
         let (peer, end) = (socket.peer_addr().ok(), self.end.child_token());
         let mut outcome = Outcome::new(self.tunnels.entry(id, peer, end.clone()));
         let first_byte_by = Instant::now() + listen.first_byte_timeout;
-        let opened = secure::open(socket, door, first_byte_by);
+        let opened = secure::open(socket, reception, first_byte_by);
         // Who has not said a word yet has nothing to be waited for.
         let Some(Some(stream)) = self.stop.run_until_cancelled(opened).await else {
             return;

@@ -5,14 +5,18 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
 use tracing::{debug, warn};
 
-use super::accept::Door;
+use super::accept::Reception;
 use super::refuse;
 use crate::tls::{self, Opening, Stream};
 
 /// Shakes hands as the listener asks, all of it before `until`. What comes of
 /// a connection that is not served is in the log; a health check leaves no line.
-pub(super) async fn open(socket: TcpStream, door: &Door, until: Instant) -> Option<Stream> {
-    let Some(acceptor) = &door.tls else {
+pub(super) async fn open(
+    socket: TcpStream,
+    reception: &Reception,
+    until: Instant,
+) -> Option<Stream> {
+    let Some(acceptor) = &reception.tls else {
         return Some(socket.into());
     };
     let from = socket.peer_addr().map(|address| address.to_string());
@@ -29,7 +33,7 @@ pub(super) async fn open(socket: TcpStream, door: &Door, until: Instant) -> Opti
         }
         Ok(Opening::Tls) => {}
     }
-    let until = until.min(Instant::now() + door.settings.handshake_timeout);
+    let until = until.min(Instant::now() + reception.settings.handshake_timeout);
     match timeout_at(until, acceptor.accept(socket)).await {
         Ok(Ok(stream)) => Some(stream),
         Ok(Err((reason, socket))) => {
