@@ -6,6 +6,7 @@
 //! decision to make on the picture as it stands.
 
 mod apply;
+mod heartbeat;
 mod modes;
 mod probe;
 mod report;
@@ -22,6 +23,7 @@ use crate::placement::{
     Outcome, Probe, Snapshot, Timestamp, Trust, TunnelId, TunnelView,
 };
 
+pub use heartbeat::{CommandResult, Figure, Heartbeat, HeartbeatError, ReportedSession};
 pub use probe::Prober;
 
 /// The live picture of every configured host.
