@@ -20,12 +20,14 @@ use crate::api::{
 use crate::audit::{self, Audit};
 use crate::broker::{Broker, Decisions, Keeper, Modes, Recorder};
 use crate::clock::Clock;
+use crate::commands::Commands;
 use crate::config::{
     ApiListen, Apply, AuditTarget, Cause, Config, InForce, LogLevel, Origin, Reload, Reloader,
 };
 use crate::fleet::{Fleet, Prober};
 use crate::keys::{Keyring, Uses};
 use crate::metrics::{Metered, Metrics};
+use crate::reports::{Intake, Keeping};
 use crate::shutdown::{Hangups, Shutdown};
 use crate::store::{Embedded, StoreError};
 use crate::tls::{self, Certificates};
@@ -43,6 +45,9 @@ pub struct App {
     prober: Prober,
     keeper: Keeper,
     recorder: Recorder,
+    intake: Intake,
+    keeping: Keeping,
+    commands: Commands,
     trail: Option<Audit>,
     audit: Option<audit::Writer>,
     admin: Option<AdminSocket>,
@@ -182,6 +187,11 @@ impl App {
         let (decisions, recorder) = Decisions::stored(store.clone(), audit.clone(), clock, counted);
         let (broker, keeper) = Broker::open(Arc::clone(&fleet), store.clone(), clock).await?;
         let broker = broker.keeping(Arc::clone(&decisions));
+        let (decisions, recorder) = Decisions::stored(store.clone(), audit.clone(), clock);
+        let commands = Commands::open(store.clone(), clock).await?;
+        let (broker, keeper) = Broker::open(Arc::clone(&fleet), store.clone(), clock).await?;
+        let (intake, keeping) = Intake::open(Arc::clone(&fleet), store, clock).await?;
+        let broker = broker.keeping(decisions);
         let in_force = InForce::new(Arc::new(config.clone()));
         let gateway = Gateway::new(
             broker.clone(),
@@ -216,6 +226,9 @@ impl App {
             prober,
             keeper,
             recorder,
+            intake,
+            keeping,
+            commands,
             trail: audit,
             audit: writer,
             admin,
@@ -244,10 +257,12 @@ impl App {
     ) -> Reload {
         let (fleet, in_force) = (Arc::clone(&self.fleet), Arc::clone(&self.in_force));
         let clock = self.clock;
+        let intake = self.intake.clone();
         // The fleet first: a prober that is told of a new host finds it there.
         let apply: Apply = Box::new(move |config| {
             let generation = fleet.apply(Arc::clone(&config.directory), clock.now());
             in_force.set(Arc::clone(config));
+            intake.configured();
             log_at(config.log.level);
             generation
         });
@@ -292,6 +307,8 @@ impl App {
             broker: self.broker,
             modes: self.modes,
             fleet: self.fleet,
+            intake: self.intake,
+            commands: self.commands,
             tunnels: Arc::clone(self.gateway.tunnels()),
             trail: self.trail,
             config: self.in_force.current(),
@@ -316,6 +333,7 @@ impl App {
         drop(api);
         let recording = CancellationToken::new();
         let recorder = tokio::spawn(self.recorder.run(recording.clone()));
+        let keeping = tokio::spawn(self.keeping.run(recording.clone()));
         if let Some(reloading) = self.reloading {
             background.spawn(stopped.clone().run_until_cancelled_owned(reloading.run()));
         }
@@ -344,6 +362,9 @@ impl App {
         recording.cancel();
         if timeout(LAST_WORDS, recorder).await.is_err() {
             warn!("The last decisions could not be stored");
+        }
+        if timeout(LAST_WORDS, keeping).await.is_err() {
+            warn!("The last reports could not be stored; agents will report again");
         }
         if let Some(audit) = self.audit {
             audit.finish().await;

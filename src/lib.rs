@@ -9,7 +9,7 @@
 //!                                 |              ^
 //!                                 | claim        | snapshot
 //!                                 v              |
-//!                               store          fleet  <-- probes, own tunnels, leases
+//!                               store          fleet  <-- probes, own tunnels, leases, reports
 //! ```
 //!
 //! The rooms, in the order a connection walks through them:
@@ -38,6 +38,11 @@ pub mod fleet;
 
 // Who may: keys, from making to revoking.
 pub mod keys;
+// From what agents say to the live picture, to disk and back.
+pub mod reports;
+
+// What agents are asked to do, until they say what came of it.
+pub mod commands;
 
 // Whoever asks the running broker: why, how it is, to reload.
 pub mod api;

@@ -190,6 +190,11 @@ impl Failure {
         Self::new(StatusCode::FORBIDDEN, text)
     }
 
+    /// Who asks speaks for somebody else.
+    pub(super) fn elsewhere(text: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, text.into())
+    }
+
     /// This broker cannot do that.
     pub(super) fn not_implemented(text: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_IMPLEMENTED, text.into())

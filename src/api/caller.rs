@@ -12,6 +12,7 @@ use utoipa_axum::router::{UtoipaMethodRouter, UtoipaMethodRouterExt};
 use super::answer::Failure;
 use crate::keys::{self, Identity};
 use crate::placement::{Actor, HostId};
+use crate::placement::HostId;
 
 /// What an endpoint needs, and a caller has; in the words that keys are asked
 /// for by.
@@ -170,6 +171,12 @@ mod tests {
             };
             let host = None;
             request = request.extension(Caller { actor, roles, host });
+            let actor = Actor::User(Some(7));
+            request = request.extension(Caller {
+                actor,
+                roles,
+                host: None,
+            });
         }
         let request = request.body(axum::body::Body::empty()).unwrap();
         let answer = tower_service::Service::call(&mut router, request).await;

@@ -68,7 +68,7 @@ impl<T: DeserializeOwned, S: Sync> FromRequest<S> for Sent<T> {
     type Rejection = Failure;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Failure> {
-        let bytes = whole(request.into_body()).await?;
+        let bytes = whole(request.into_body(), LARGEST).await?;
         let read = serde_json::from_slice(&bytes);
         read.map(Self)
             .map_err(|error| Failure::bad(format!("the body: {error}")))
@@ -99,13 +99,19 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Filled<T> {
 
 async fn whole(body: Body) -> Result<axum::body::Bytes, Failure> {
     let body = Limited::new(body, LARGEST).collect();
+/// A whole body of at most so many bytes.
+///
+/// # Errors
+/// It is larger, broke off, or takes too long.
+pub(super) async fn whole(body: Body, most: usize) -> Result<axum::body::Bytes, Failure> {
+    let body = Limited::new(body, most).collect();
     match timeout(PATIENCE, body).await {
         Err(_) => {
             let text = "the body did not arrive in time".to_owned();
             Err(Failure::new(StatusCode::REQUEST_TIMEOUT, text))
         }
         Ok(Err(error)) if error.is::<LengthLimitError>() => {
-            let text = format!("the body is larger than {LARGEST} bytes");
+            let text = format!("the body is larger than {most} bytes");
             Err(Failure::new(StatusCode::PAYLOAD_TOO_LARGE, text))
         }
         Ok(Err(error)) => Err(Failure::bad(format!("the body broke off: {error}"))),

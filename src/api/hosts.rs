@@ -17,6 +17,7 @@ use crate::placement::{
     Candidate, Exclusion, Farm, FarmId, HostId, HostView, Load, Mode, Probe, Reach, Snapshot,
     Timestamp, newcomer,
 };
+use crate::reports::Said;
 
 /// One host.
 #[derive(Debug, Serialize, ToSchema)]
@@ -58,6 +59,9 @@ pub(super) struct Host {
     /// How full it is; `None` for a host that was taken out.
     pub(super) occupancy: Option<Occupancy>,
     /// Our open tunnels to it, and logons under way that do not come through us.
+    /// What its agent says of itself; `None` where it was never heard.
+    agent: Option<Agent>,
+    /// Our open tunnels to it.
     pub(super) tunnels: usize,
     /// Those of the tunnels that have not stood.
     pending: usize,
@@ -65,6 +69,37 @@ pub(super) struct Host {
     sessions: Option<usize>,
     /// What it has to say to a user nobody knows, farm by farm.
     pub(super) newcomer: Vec<Newcomer>,
+}
+
+/// What a host's agent says of itself.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Agent {
+    /// What the host calls itself.
+    hostname: String,
+    /// Whether it gives a health score; 100 counts where it does not.
+    health_known: bool,
+    /// Whether it ever said who is there; until then the host is placed on as
+    /// one without an agent.
+    sessions_known: bool,
+    /// The checks that failed.
+    failed_checks: Vec<String>,
+    /// Heartbeats that were no news: replayed, late, or of an earlier start.
+    stale_heartbeats: u64,
+}
+
+/// A host whose agent reports and that is not configured: nobody is placed on
+/// it.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct UnmatchedHost {
+    /// Whom its key is for.
+    id: String,
+    /// What it calls itself.
+    hostname: String,
+    /// When it was heard last (RFC 3339).
+    heard: String,
+    seconds_ago: u64,
+    /// The address it was heard from; for people only.
+    from: Option<String>,
 }
 
 /// How full a host is.
@@ -98,6 +133,8 @@ pub(super) struct Newcomer {
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Hosts {
     hosts: Vec<Host>,
+    /// Hosts that report and are not configured.
+    unmatched: Vec<UnmatchedHost>,
 }
 
 /// Which hosts.
@@ -120,9 +157,14 @@ pub(super) async fn list(
     let snapshot = api.fleet.snapshot();
     let farm = given("farm", asked.farm.as_deref())?;
     let farm = farm.map(|id| known_farm(&snapshot, id)).transpose()?;
-    let mut hosts = all(&snapshot, api.clock.now());
+    let mut hosts = api.hosts(&snapshot);
     hosts.retain(|host| farm.as_ref().is_none_or(|id| host.is_in(id)));
-    Ok(Told(Hosts { hosts }))
+    // Those are in no farm.
+    let unmatched = match farm {
+        None => api.unmatched(),
+        Some(_) => Vec::new(),
+    };
+    Ok(Told(Hosts { hosts, unmatched }))
 }
 
 /// One host
@@ -133,7 +175,7 @@ pub(super) async fn list(
 pub(super) async fn one(State(api): State<Arc<Api>>, Named(id): Named) -> Answer<Host> {
     let snapshot = api.fleet.snapshot();
     let id = known_host(&snapshot, &id)?;
-    let mut hosts = all(&snapshot, api.clock.now());
+    let mut hosts = api.hosts(&snapshot);
     let at = hosts.iter().position(|host| host.id == id.as_str());
     let host = at.map(|at| hosts.swap_remove(at));
     host.map(Told)
@@ -160,7 +202,46 @@ pub(super) fn known_farm(snapshot: &Snapshot, id: &str) -> Result<FarmId, super:
     }
 }
 
-/// Every host, by id.
+impl Api {
+    /// Every host, by id, and what its agent says of itself.
+    pub(super) fn hosts(&self, snapshot: &Snapshot) -> Vec<Host> {
+        let mut hosts = all(snapshot, self.clock.now());
+        for host in &mut hosts {
+            let said = self.intake.said(&HostId::from(host.id.as_str()));
+            host.agent = said.map(Agent::of);
+        }
+        hosts
+    }
+
+    /// Hosts that report and are not configured.
+    pub(super) fn unmatched(&self) -> Vec<UnmatchedHost> {
+        let now = self.clock.now();
+        let unmatched = self.intake.unmatched().into_iter();
+        unmatched
+            .map(|host| UnmatchedHost {
+                id: host.host.to_string(),
+                hostname: host.hostname,
+                heard: rfc3339(host.heard),
+                seconds_ago: now.since(host.heard).as_secs(),
+                from: host.from,
+            })
+            .collect()
+    }
+}
+
+impl Agent {
+    fn of(said: Said) -> Self {
+        Self {
+            hostname: said.hostname,
+            health_known: said.health_known,
+            sessions_known: said.sessions_known,
+            failed_checks: said.failed_checks,
+            stale_heartbeats: said.stale,
+        }
+    }
+}
+
+/// Every host, by id, without its agent.
 pub(super) fn all(snapshot: &Snapshot, now: Timestamp) -> Vec<Host> {
     let mut said: BTreeMap<HostId, Vec<Newcomer>> = BTreeMap::new();
     for farm in snapshot.directory.farms() {
@@ -237,6 +318,7 @@ impl Host {
                     pending_cap: occupancy.pending_cap,
                 }
             }),
+            agent: None,
             tunnels: view.tunnels.len(),
             pending: view.tunnels.iter().filter(|t| t.stood.is_none()).count(),
             sessions: report.map(|report| report.sessions.len()),

@@ -15,6 +15,9 @@
 //! | `DELETE /leases/{key}?farm=` | write | releases what lingers |
 //! | `GET /decisions?user=&limit=`, `/decisions/{id}` | read | past decisions, newest first |
 //! | `POST /explain` | read | what would be decided now; changes nothing |
+//! | `GET /hosts/{id}/commands` | read | what its agent was asked to do, and what came of it |
+//! | `POST /hosts/{id}/commands` | write | has its agent do something |
+//! | `POST /agents/heartbeat` | agent | a host's state in, commands out |
 //! | `POST /reload` | write | reads the configuration now |
 //! | `GET /keys` | read | the keys, without what could be used of them |
 //! | `POST /keys`, `DELETE /keys/{id}` | write | makes one, ends one |
@@ -34,8 +37,10 @@
 //! ([`Caller`]), each endpoint which [`Role`] it needs. Bodies over 64 KiB and
 //! fields it does not know are refused; it decides nothing itself.
 
+mod agents;
 mod answer;
 mod caller;
+mod commands;
 mod decisions;
 mod explain;
 mod extract;
@@ -75,10 +80,12 @@ use utoipa_axum::routes;
 use crate::audit::Audit;
 use crate::broker::{Broker, Modes};
 use crate::clock::Clock;
+use crate::commands::Commands;
 use crate::config::{Current, Reload};
 use crate::fleet::Fleet;
 use crate::keys::Keyring;
 use crate::tls::Certificates;
+use crate::reports::Intake;
 use crate::tunnel::Tunnels;
 
 pub use caller::{Caller, Role};
@@ -98,6 +105,10 @@ pub struct Api {
     pub modes: Modes,
     /// The live picture.
     pub fleet: Arc<Fleet>,
+    /// Takes heartbeats in.
+    pub intake: Intake,
+    /// What agents are asked to do.
+    pub commands: Commands,
     /// The open tunnels.
     pub tunnels: Arc<Tunnels>,
     /// Where it is written down who changed what.
@@ -146,6 +157,10 @@ fn endpoints() -> OpenApiRouter<Arc<Api>> {
         (write, routes!(keys::revoke)),
         (place, routes!(resolve::resolve)),
         (place, routes!(tokens::tokens)),
+        (read, routes!(commands::list)),
+        (write, routes!(commands::order)),
+        (Role::Agent, routes!(agents::heartbeat::heartbeat)),
+        (read, routes!(openapi::show)),
     ];
     let open = OpenApiRouter::new().routes(caller::open(routes!(openapi::show)));
     let table = table.into_iter();

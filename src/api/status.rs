@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 use super::Api;
 use super::answer::{Answer, Told};
 use super::extract::Filter;
-use super::hosts::{self, Host};
+use super::hosts::{Host, UnmatchedHost};
 use super::listing::Nothing;
 use crate::clock::rfc3339;
 use crate::config::ReloadState;
@@ -46,6 +46,8 @@ pub(super) struct Status {
     /// Host names of connections that named no resource, the hundred seen last.
     hostnames_never_matched: Vec<Hostname>,
     hosts: Vec<Host>,
+    /// Hosts that report and are not configured.
+    unmatched: Vec<UnmatchedHost>,
 }
 
 /// A certificate that is in force
@@ -127,6 +129,7 @@ pub(super) async fn show(
                 seconds_ago: now.since(seen.last).as_secs(),
             })
             .collect(),
-        hosts: hosts::all(&snapshot, now),
+        hosts: api.hosts(&snapshot),
+        unmatched: api.unmatched(),
     }))
 }

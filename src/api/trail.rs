@@ -9,6 +9,8 @@ use super::Api;
 use crate::audit::Entry;
 use crate::clock::rfc3339;
 use crate::placement::{Actor, FarmId, HostId, LeaseKey, Timestamp, UserKey};
+use crate::commands::Command;
+use crate::placement::{FarmId, HostId, LeaseKey, Timestamp, UserKey};
 use crate::tunnel::Open;
 
 /// Something an administrator did, as a line of the trail with the field names
@@ -53,6 +55,39 @@ impl Api {
         deed.insert("sessionguard.lease".to_owned(), json!(key));
         deed.insert("sessionguard.farm".to_owned(), json!(farm));
         self.leave(deed);
+    }
+
+    /// An administrator asks an agent to do something.
+    pub(super) fn tell_of_ordered(&self, actor: &Actor, command: &Command) {
+        let (id, kind, host) = (&command.id, command.kind.word(), &command.host);
+        info!(command = %id, kind, %host, %actor, "Command ordered by an administrator");
+        self.leave(self.command("command-ordered", actor, command));
+    }
+
+    /// An agent says what came of that.
+    pub(super) fn tell_of_answered(&self, actor: &Actor, command: &Command) {
+        let mut deed = self.command("command-answered", actor, command);
+        if let Some(outcome) = &command.outcome {
+            let result = if outcome.ok { "success" } else { "failure" };
+            deed.insert("event.outcome".to_owned(), json!(result));
+            deed.insert("message".to_owned(), json!(outcome.message));
+        }
+        self.leave(deed);
+    }
+
+    fn command(&self, action: &str, actor: &Actor, command: &Command) -> Map<String, Value> {
+        let mut deed = self.deed(action, actor, None, Some(&command.host));
+        let facts = [
+            ("user.target.name", json!(command.target.user)),
+            ("user.target.domain", json!(command.target.domain)),
+            ("sessionguard.command", json!(command.id)),
+            ("sessionguard.command_type", json!(command.kind)),
+            ("sessionguard.command_target", json!(command.target)),
+            ("sessionguard.ordered_by", json!(command.ordered_by)),
+        ];
+        let facts = facts.into_iter().filter(|(_, value)| !value.is_null());
+        deed.extend(facts.map(|(name, value)| (name.to_owned(), value)));
+        deed
     }
 
     fn deed(

@@ -15,6 +15,8 @@ use serde::Deserialize;
 
 pub use figure::Figure;
 
+use crate::placement::Timestamp;
+
 /// The oldest protocol that is understood.
 const PROTOCOL: u32 = 4;
 
@@ -52,6 +54,9 @@ pub struct Heartbeat {
     pub missing_remote_apps: Vec<String>,
     /// What became of commands.
     pub results: Vec<CommandResult>,
+    /// When the agent made it, by its own clock; only compared with others of
+    /// its.
+    pub time: Option<Timestamp>,
 }
 
 /// One login as it was reported.

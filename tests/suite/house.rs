@@ -58,6 +58,12 @@ const ROOMS: &[(&str, &[&str])] = &[
     ),
     // It says who somebody is, and asks nobody who decides.
     ("keys", &["placement", "store", "config", "clock", "audit"]),
+    // It hands what it heard to the broker, who says what it means for leases.
+    (
+        "reports",
+        &["placement", "store", "fleet", "broker", "clock"],
+    ),
+    ("commands", &["placement", "store", "fleet", "clock"]),
     // An ear at the door: it asks whoever decides, and nobody asks it. Who is
     // where, and an end to it, it asks of the tunnels themselves; who changed
     // what it writes down.
@@ -67,6 +73,8 @@ const ROOMS: &[(&str, &[&str])] = &[
             "placement",
             "broker",
             "fleet",
+            "reports",
+            "commands",
             "tunnel",
             "keys",
             "audit",
@@ -90,6 +98,8 @@ const ROOMS: &[(&str, &[&str])] = &[
             "broker",
             "tunnel",
             "keys",
+            "reports",
+            "commands",
             "api",
             "audit",
             "config",

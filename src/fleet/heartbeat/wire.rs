@@ -116,6 +116,7 @@ impl TryFrom<Wire> for Heartbeat {
             sessions: sessions.transpose()?,
             missing_remote_apps: missing.collect::<Result<_, _>>()?,
             results: wire.command_results.unwrap_or_default(),
+            time,
         })
     }
 }

@@ -1,0 +1,205 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::*;
+use crate::clock::Clock;
+use crate::fleet::CommandResult;
+use crate::placement::HostId;
+use crate::store::Embedded;
+
+struct Shelf {
+    folder: tempfile::TempDir,
+    store: Arc<Embedded>,
+    clock: Clock,
+    commands: Commands,
+}
+
+impl Shelf {
+    async fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Arc::new(Embedded::open(&folder.path().join("store.redb")).unwrap());
+        let clock = Clock::start();
+        let commands = Commands::open(store.clone(), clock).await.unwrap();
+        Self {
+            folder,
+            store,
+            clock,
+            commands,
+        }
+    }
+
+    async fn again(self) -> Self {
+        let commands = Commands::open(self.store.clone(), self.clock).await;
+        Self {
+            commands: commands.unwrap(),
+            ..self
+        }
+    }
+
+    async fn order(&self, host: &str, order: Order) -> Result<Ordered, CommandError> {
+        let host = HostId::from(host);
+        self.commands.order(&host, order, "uid 0".to_owned()).await
+    }
+
+    fn delivered(&self, host: &str) -> Vec<String> {
+        let delivered = self.commands.deliver(&HostId::from(host));
+        delivered.into_iter().map(|c| c.id.to_string()).collect()
+    }
+
+    async fn answer(&self, host: &str, id: &str, ok: bool) -> Vec<Command> {
+        let results = [CommandResult {
+            id: id.to_owned(),
+            ok,
+            message: "said".to_owned(),
+        }];
+        self.commands.answered(&HostId::from(host), &results).await
+    }
+}
+
+fn logoff(user: &str) -> Order {
+    Order {
+        kind: CommandKind::Logoff,
+        target: Target {
+            user: Some(user.to_owned()),
+            ..Target::default()
+        },
+        message: None,
+        expires: None,
+    }
+}
+
+#[tokio::test]
+async fn a_command_is_delivered_until_it_is_answered_and_by_its_own_host_alone() {
+    let shelf = Shelf::new().await;
+    let ordered = shelf.order("a", logoff("ann")).await.unwrap();
+    assert!(ordered.is_new && ordered.command.state(shelf.clock.now()) == State::Waiting);
+    let id = ordered.command.id.to_string();
+    assert_eq!(shelf.delivered("b"), [""; 0]);
+    for _ in 0..2 {
+        assert_eq!(shelf.delivered("a"), [id.clone()]);
+    }
+    // After a restart as well.
+    let shelf = shelf.again().await;
+    assert_eq!(shelf.delivered("a"), [id.clone()]);
+    assert!(shelf.answer("b", &id, true).await.is_empty());
+    assert!(shelf.answer("a", "another", true).await.is_empty());
+    assert_eq!(shelf.delivered("a"), [id.clone()]);
+    let answered = shelf.answer("a", &id, false).await;
+    assert_eq!(answered[0].state(shelf.clock.now()), State::Failed);
+    assert_eq!(answered[0].ordered_by, "uid 0");
+    assert!(
+        shelf.answer("a", &id, true).await.is_empty(),
+        "said already"
+    );
+    let shelf = shelf.again().await;
+    assert_eq!(shelf.delivered("a"), [""; 0]);
+    let listed = shelf.commands.of_host(&HostId::from("a"));
+    assert_eq!(listed[0].outcome.as_ref().unwrap().message, "said");
+    drop(shelf.folder);
+}
+
+#[tokio::test]
+async fn the_same_again_is_the_same_command_while_it_waits() {
+    let shelf = Shelf::new().await;
+    let first = shelf.order("a", logoff("ann")).await.unwrap().command.id;
+    let again = shelf.order("a", logoff("ann")).await.unwrap();
+    assert!(!again.is_new && again.command.id == first);
+    for (host, user) in [("a", "bob"), ("b", "ann")] {
+        assert!(shelf.order(host, logoff(user)).await.unwrap().is_new);
+    }
+    shelf.answer("a", first.as_str(), true).await;
+    assert!(shelf.order("a", logoff("ann")).await.unwrap().is_new);
+}
+
+#[tokio::test]
+async fn only_so_many_wait_and_only_so_many_are_remembered() {
+    let shelf = Shelf::new().await;
+    for nth in 0..100 {
+        shelf.order("a", logoff(&format!("u{nth}"))).await.unwrap();
+    }
+    let refused = shelf.order("a", logoff("one-more")).await;
+    assert!(matches!(refused, Err(CommandError::TooMany { .. })));
+    shelf.order("b", logoff("one-more")).await.unwrap();
+    for id in shelf.delivered("a") {
+        shelf.answer("a", &id, true).await;
+    }
+    for nth in 0..10 {
+        let ordered = shelf.order("a", logoff(&format!("v{nth}"))).await.unwrap();
+        shelf.answer("a", ordered.command.id.as_str(), true).await;
+    }
+    shelf.order("a", logoff("last")).await.unwrap();
+    assert_eq!(shelf.commands.of_host(&HostId::from("a")).len(), 101);
+    let shelf = shelf.again().await;
+    assert_eq!(shelf.commands.of_host(&HostId::from("a")).len(), 101);
+}
+
+#[tokio::test]
+async fn what_is_vague_or_pointless_is_no_command() {
+    let shelf = Shelf::new().await;
+    let refused = async |order: Order, why: OrderError| {
+        let answer = shelf.order("a", order).await;
+        assert_eq!(answer, Err(CommandError::Order(why)));
+    };
+    let nobody = Order {
+        target: Target::default(),
+        ..logoff("ann")
+    };
+    refused(nobody.clone(), OrderError::Target).await;
+    let mut both = logoff("ann");
+    both.target.all = true;
+    refused(both, OrderError::Target).await;
+    let mut domain_alone = nobody.clone();
+    domain_alone.target.domain = Some("corp".to_owned());
+    domain_alone.target.all = true;
+    refused(domain_alone, OrderError::Target).await;
+    let mut odd = nobody.clone();
+    odd.target.state = Some("asleep".to_owned());
+    refused(odd, OrderError::State).await;
+    let restart = Order {
+        kind: CommandKind::RestartServer,
+        ..logoff("ann")
+    };
+    refused(restart, OrderError::WholeHost).await;
+    let text = |kind, text: Option<&str>| Order {
+        kind,
+        message: text.map(str::to_owned),
+        ..logoff("ann")
+    };
+    let long = "x".repeat(1001);
+    for bad in [None, Some(" "), Some("a\u{7}"), Some(long.as_str())] {
+        refused(text(CommandKind::Message, bad), OrderError::Text).await;
+    }
+    refused(text(CommandKind::Logoff, Some("hello")), OrderError::NoText).await;
+    for seconds in [9, 86_401] {
+        let order = Order {
+            expires: Some(Duration::from_secs(seconds)),
+            ..logoff("ann")
+        };
+        refused(order, OrderError::Expiry).await;
+    }
+    assert!(shelf.delivered("a").is_empty());
+    let good = text(CommandKind::Message, Some("Back in\nfive minutes"));
+    assert!(shelf.order("a", good).await.unwrap().is_new);
+}
+
+#[test]
+fn a_command_that_nobody_took_in_time_is_expired() {
+    let at = crate::placement::Timestamp::from_millis;
+    let mut command = Command {
+        id: CommandId::mint(),
+        host: HostId::from("a"),
+        kind: CommandKind::RestartServer,
+        target: Target::default(),
+        message: None,
+        ordered_at: at(0),
+        ordered_by: String::new(),
+        expires_at: at(1000),
+        delivered_at: None,
+        outcome: None,
+    };
+    assert_eq!(command.state(at(999)), State::Waiting);
+    command.delivered_at = Some(at(500));
+    assert_eq!(command.state(at(999)), State::Delivered);
+    assert_eq!(command.state(at(1000)), State::Expired);
+    assert!(command.is_pending(at(999)) && !command.is_pending(at(1000)));
+}

@@ -1,0 +1,208 @@
+//! What hosts said last, on disk: written by one task, so that no heartbeat
+//! waits for it, and read at the start.
+//!
+//! Who is there is written soon, since returning users go by it; load alone
+//! once a minute. A write that is lost with the power costs no more than that.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use super::intake::{Intake, Kept};
+use crate::clock::Clock;
+use crate::placement::{HostId, Timestamp};
+use crate::store::{Document, Documents, Edit, Kind, StoreError};
+
+/// Between two writings of a host where nobody came or went.
+const PAUSE: Duration = Duration::from_secs(60);
+/// Before a writing that failed is tried again.
+const RETRY: Duration = Duration::from_secs(5);
+/// Hosts written at a time.
+const TOGETHER: usize = 100;
+/// How long a host that is not configured is remembered.
+const FORGOTTEN: Duration = Duration::from_secs(30 * 86_400);
+
+/// When each host is to be written; at most one entry a host.
+#[derive(Debug, Default)]
+pub(super) struct Due {
+    at: BTreeMap<HostId, Timestamp>,
+    written: BTreeMap<HostId, Timestamp>,
+}
+
+/// Writes down what hosts said; must run beside the intake.
+#[derive(Debug)]
+pub struct Keeping {
+    intake: Intake,
+    store: Box<Handle>,
+    clock: Clock,
+    failing: bool,
+}
+
+/// The store, for a type that can be shown.
+struct Handle(Arc<dyn Documents>);
+
+impl std::fmt::Debug for Handle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Documents")
+    }
+}
+
+impl Due {
+    /// A host is to be written; `same`: the same people are there as before.
+    /// Returns whether it is due earlier than it was.
+    pub(super) fn note(&mut self, host: &HostId, same: bool, now: Timestamp) -> bool {
+        let at = match self.written.get(host) {
+            Some(written) if same => now.max(*written + PAUSE),
+            _ => now,
+        };
+        let known = self.at.get(host);
+        if known.is_some_and(|known| *known <= at) {
+            return false;
+        }
+        self.at.insert(host.clone(), at);
+        true
+    }
+
+    fn next(&self) -> Option<Timestamp> {
+        self.at.values().min().copied()
+    }
+
+    /// Takes out those that are due by `now`; all where it is `None`.
+    fn take(&mut self, by: Option<Timestamp>) -> Vec<HostId> {
+        let due = self.at.iter();
+        let due = due.filter(|(_, at)| by.is_none_or(|by| **at <= by));
+        let due: Vec<_> = due.map(|(host, _)| host.clone()).take(TOGETHER).collect();
+        for host in &due {
+            self.at.remove(host);
+        }
+        due
+    }
+}
+
+impl Keeping {
+    pub(super) fn of(intake: Intake, store: Arc<dyn Documents>, clock: Clock) -> Self {
+        Self {
+            intake,
+            store: Box::new(Handle(store)),
+            clock,
+            failing: false,
+        }
+    }
+
+    /// Runs until it is told to stop, and then writes what is left.
+    pub async fn run(mut self, stop: CancellationToken) {
+        let intake = self.intake.clone();
+        loop {
+            let next = intake.inner.lock().due.next();
+            let wait = async {
+                match next {
+                    Some(at) => sleep(at.since(self.clock.now())).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = stop.cancelled() => break,
+                () = intake.inner.news.notified() => {}
+                () = wait => {
+                    let due = intake.inner.lock().due.take(Some(self.clock.now()));
+                    self.write(due).await;
+                }
+            }
+        }
+        loop {
+            let due = intake.inner.lock().due.take(None);
+            if due.is_empty() || !self.write(due).await {
+                return;
+            }
+        }
+    }
+
+    /// Whether they were written.
+    async fn write(&mut self, due: Vec<HostId>) -> bool {
+        let edits: Vec<_> = {
+            let hosts = self.intake.inner.lock();
+            let kept = due
+                .iter()
+                .filter_map(|host| Some((host, hosts.kept(host)?)));
+            let texts = kept.filter_map(|(host, kept)| {
+                // A number that is none was made unknown before it got here.
+                let text = serde_json::to_string(kept).ok()?;
+                Some(edit(host.as_str(), Some(text)))
+            });
+            texts.collect()
+        };
+        let written = self.store.0.edit(edits, false).await;
+        let now = self.clock.now();
+        {
+            let mut hosts = self.intake.inner.lock();
+            for host in due {
+                match &written {
+                    Ok(_) => drop(hosts.due.written.insert(host, now)),
+                    Err(_) => drop(hosts.due.at.entry(host).or_insert(now + RETRY)),
+                }
+            }
+        }
+        match &written {
+            Err(error) if !self.failing => {
+                warn!(%error, "Reports cannot be stored, trying again");
+            }
+            Ok(_) if self.failing => info!("Reports are stored again"),
+            _ => {}
+        }
+        self.failing = written.is_err();
+        written.is_ok()
+    }
+}
+
+fn edit(host: &str, text: Option<String>) -> Edit {
+    Edit {
+        kind: Kind::Report,
+        id: host.to_owned(),
+        expected: None,
+        text,
+    }
+}
+
+/// Everything that was kept. What cannot be read, or is of a host that nobody
+/// knows for long, is removed.
+///
+/// # Errors
+/// The store cannot be read.
+pub(super) async fn read(
+    store: &dyn Documents,
+    is_configured: impl Fn(&HostId) -> bool,
+    now: Timestamp,
+) -> Result<BTreeMap<HostId, Kept>, StoreError> {
+    let began = Instant::now();
+    let mut kept = BTreeMap::new();
+    let mut over = Vec::new();
+    for Document { id, text, .. } in store.documents(Kind::Report).await? {
+        let host = HostId::from(id.as_str());
+        match serde_json::from_str::<Kept>(&text) {
+            Ok(read) if is_configured(&host) || !is_forgotten(&read, now) => {
+                kept.insert(host, read);
+            }
+            Ok(_) => over.push(edit(&id, None)),
+            Err(error) => {
+                warn!(%host, %error, "A stored report cannot be read and is forgotten");
+                over.push(edit(&id, None));
+            }
+        }
+    }
+    if !over.is_empty() {
+        store.edit(over, false).await?;
+    }
+    if !kept.is_empty() {
+        info!(hosts = kept.len(), took = ?began.elapsed(), "Reports loaded");
+    }
+    Ok(kept)
+}
+
+fn is_forgotten(kept: &Kept, now: Timestamp) -> bool {
+    let last = kept.last.as_ref();
+    last.is_none_or(|last| now.since(last.received) > FORGOTTEN)
+}
