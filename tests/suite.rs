@@ -21,12 +21,14 @@ mod suite {
     mod audit;
     mod capacity;
     mod carriers;
+    mod commands;
     mod demo;
     mod ending;
     mod explain;
     mod fuzz;
     mod handshake;
     mod health;
+    mod heartbeats;
     mod house;
     mod join;
     mod keys;
@@ -45,6 +47,7 @@ mod suite {
     mod relay;
     mod reload;
     mod resolve;
+    mod reported;
     mod rewrite;
     mod simulation;
     mod stood;

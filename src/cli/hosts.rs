@@ -1,5 +1,6 @@
 //! `sessionguard hosts`: the hosts, and what keeps newcomers from them.
 
+use std::fmt::Write;
 use std::process::ExitCode;
 
 use serde::Deserialize;
@@ -20,6 +21,15 @@ pub(super) struct Arguments {
 #[derive(Debug, Deserialize)]
 struct Hosts {
     hosts: Vec<Host>,
+    unmatched: Vec<UnmatchedHost>,
+}
+
+/// A host that reports and is not configured.
+#[derive(Debug, Deserialize)]
+struct UnmatchedHost {
+    id: String,
+    hostname: String,
+    seconds_ago: u64,
 }
 
 #[derive(Debug, Deserialize)]
@@ -72,7 +82,13 @@ impl Hosts {
         for host in &self.hosts {
             table.row(host.row());
         }
-        table.show(paint)
+        let mut shown = table.show(paint);
+        for host in &self.unmatched {
+            let (id, name, ago) = (&host.id, &host.hostname, age(host.seconds_ago));
+            // Writing to a text cannot fail.
+            let _ = writeln!(shown, "not configured: {id} ({name}), heard {ago} ago");
+        }
+        shown
     }
 }
 

@@ -3,6 +3,7 @@
 mod agent;
 mod ask;
 mod check;
+mod commands;
 mod completions;
 mod config;
 mod decision;
@@ -72,8 +73,9 @@ enum Command {
     Hosts(hosts::Arguments),
     /// List what is published, and whether anybody asks for it
     Resources(resources::Arguments),
-    /// List reported sessions; of a user open tunnels and leases, too
-    Sessions(sessions::Arguments),
+    /// List reported sessions, of a user open tunnels and leases, too; or have
+    /// a host's agent do something with them
+    Sessions(Box<sessions::Arguments>),
     /// List the open tunnels, or end some
     Tunnels(Box<tunnels::Arguments>),
     /// List the leases, or release some

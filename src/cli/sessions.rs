@@ -7,12 +7,16 @@ use serde::Deserialize;
 
 use super::age;
 use super::ask::{Asking, query};
+use super::commands::Action;
 use super::leases::{self, Lease};
 use super::table::{Paint, Table, Tone, plain};
 use super::tunnels::{self, Tunnel};
 
 #[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(super) struct Arguments {
+    #[command(subcommand)]
+    action: Option<Action>,
     /// Those of this user, spelled any way; with their tunnels and leases
     #[arg(long)]
     user: Option<String>,
@@ -43,6 +47,9 @@ struct Session {
 }
 
 pub(super) fn run(arguments: &Arguments) -> ExitCode {
+    if let Some(action) = &arguments.action {
+        return action.run();
+    }
     let filters = [
         ("user", arguments.user.as_deref()),
         ("host", arguments.host.as_deref()),

@@ -28,6 +28,15 @@ struct Status {
     resources_never_matched: Vec<String>,
     hostnames_never_matched: Vec<Hostname>,
     hosts: Vec<Host>,
+    unmatched: Vec<UnmatchedHost>,
+}
+
+/// A host that reports and is not configured.
+#[derive(Debug, Deserialize)]
+struct UnmatchedHost {
+    id: String,
+    hostname: String,
+    seconds_ago: u64,
 }
 
 #[derive(Debug, Deserialize)]
@@ -158,6 +167,18 @@ impl Status {
                 "audit trail",
                 format!("{} lines lost", self.audit_lines_lost),
             ));
+        }
+        facts.extend(self.unmatched.iter().take(HOSTNAMES).map(|host| {
+            let (id, ago) = (&host.id, age(host.seconds_ago));
+            let said = format!(
+                "{id} ({}), heard {ago} ago, is not configured",
+                host.hostname
+            );
+            ("unmatched", said)
+        }));
+        let more = self.unmatched.len().saturating_sub(HOSTNAMES);
+        if more > 0 {
+            facts.push(("unmatched", format!("{more} more hosts: see -o json")));
         }
         facts.extend(self.never_matched());
         facts

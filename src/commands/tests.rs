@@ -76,14 +76,14 @@ async fn a_command_is_delivered_until_it_is_answered_and_by_its_own_host_alone()
     let id = ordered.command.id.to_string();
     assert_eq!(shelf.delivered("b"), [""; 0]);
     for _ in 0..2 {
-        assert_eq!(shelf.delivered("a"), [id.clone()]);
+        assert_eq!(shelf.delivered("a"), [id.as_str()]);
     }
     // After a restart as well.
     let shelf = shelf.again().await;
-    assert_eq!(shelf.delivered("a"), [id.clone()]);
+    assert_eq!(shelf.delivered("a"), [id.as_str()]);
     assert!(shelf.answer("b", &id, true).await.is_empty());
     assert!(shelf.answer("a", "another", true).await.is_empty());
-    assert_eq!(shelf.delivered("a"), [id.clone()]);
+    assert_eq!(shelf.delivered("a"), [id.as_str()]);
     let answered = shelf.answer("a", &id, false).await;
     assert_eq!(answered[0].state(shelf.clock.now()), State::Failed);
     assert_eq!(answered[0].ordered_by, "uid 0");

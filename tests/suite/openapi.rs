@@ -20,6 +20,7 @@ const ENDPOINTS: &[&str] = &[
     "GET /api/v1/hosts",
     "GET /api/v1/hosts/{id}",
     "GET /api/v1/keys",
+    "GET /api/v1/hosts/{id}/commands",
     "GET /api/v1/leases",
     "GET /api/v1/leases/{key}",
     "GET /api/v1/openapi.json",
@@ -35,6 +36,9 @@ const ENDPOINTS: &[&str] = &[
     "POST /api/v1/broker/tokens",
     "POST /api/v1/explain",
     "POST /api/v1/keys",
+    "POST /api/v1/agents/heartbeat",
+    "POST /api/v1/explain",
+    "POST /api/v1/hosts/{id}/commands",
     "POST /api/v1/reload",
 ];
 
@@ -96,6 +100,9 @@ fn every_endpoint_is_in_the_document_and_answers() {
             (_, path) if path.starts_with("/api/v1/broker/") => "Needs the role broker.",
             ("GET", _) | (_, "/api/v1/explain") => "Needs the role admin-read.",
             _ => "Needs the role admin-write.",
+            ("GET", _) | (_, "/api/v1/explain") => "Needs the role admin read.",
+            (_, "/api/v1/agents/heartbeat") => "Needs the role agent.",
+            _ => "Needs the role admin write.",
         };
         assert!(said.ends_with(role), "{method} {path}: {said}");
         assert!(operation["summary"].is_string(), "{method} {path}");

@@ -1,6 +1,7 @@
 //! The cast: the real binary, and scripted peers on ports the system chose.
 
 mod asker;
+mod agent;
 mod broker;
 mod guacd;
 mod host;
@@ -15,6 +16,8 @@ use std::time::{Duration, Instant};
 
 pub(crate) use asker::{Asker, Told};
 pub(crate) use broker::{BINARY, Broker, Site};
+pub(crate) use agent::{ScriptedAgent, session};
+pub(crate) use broker::{Broker, Site};
 pub(crate) use guacd::{GuacdPeer, ScriptedGuacd};
 pub(crate) use host::{BlackHole, ClosedPort, ScriptedHost};
 pub(crate) use names::{Names, instruction, trace};

@@ -2,6 +2,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::clock::read_rfc3339;
 
 fn read(value: &Value) -> Result<Heartbeat, HeartbeatError> {
     Heartbeat::read(value.to_string().as_bytes())
@@ -68,6 +69,7 @@ fn a_whole_heartbeat_is_read() {
                 ok: true,
                 message: String::new(),
             }],
+            time: read_rfc3339("2026-03-01T08:00:00Z"),
         }
     );
 }

@@ -1,0 +1,167 @@
+//! What agents are asked to do, from the command line to what came of it.
+
+use serde_json::{Value, json};
+
+use super::admin::{answered, get, request, socket};
+use super::asking::asked;
+use super::heartbeats::staffed;
+use crate::support::Stage;
+
+const PATH: &str = "/api/v1/hosts/rds1/commands";
+
+fn listed(stage: &Stage) -> Vec<Value> {
+    get(&stage.site, PATH)["commands"]
+        .as_array()
+        .unwrap()
+        .clone()
+}
+
+fn order(stage: &Stage, order: &Value) -> (u16, Value) {
+    let body = order.to_string();
+    answered(&socket(&stage.site), &request("POST", PATH, &body))
+}
+
+#[test]
+fn a_command_goes_from_the_command_line_to_the_agent_and_its_answer_back() {
+    let (stage, mut agents) = staffed(2, "[log]\naudit = \"stdout\"\n");
+    let (agent, other) = agents.split_at_mut(1);
+    let (agent, other) = (&mut agent[0], &mut other[0]);
+    let message = [
+        "sessions",
+        "message",
+        "rds1",
+        "--all",
+        "--text",
+        "Back at nine",
+    ];
+    let (code, _, said) = asked(&stage.site, &message);
+    assert_eq!(code, 1);
+    assert!(said.contains("no agent of rds1 was ever heard"), "{said}");
+    assert_eq!(agent.reports(&[])["commands"], json!([]));
+    other.reports(&[]);
+
+    let (code, shown, said) = asked(&stage.site, &message);
+    assert!(
+        code == 0 && shown.contains("waits for the agent of rds1"),
+        "{shown}{said}"
+    );
+    let (_, again, _) = asked(&stage.site, &message);
+    assert!(again.contains("waited already"), "{again}");
+    let logoff = [
+        "sessions",
+        "logoff",
+        "rds1",
+        "--user",
+        "CORP\\Ann",
+        "--expires",
+        "1h",
+    ];
+    assert_eq!(asked(&stage.site, &logoff).0, 0);
+    let stage = stage.restarted(crate::support::Broker::kill);
+    assert_eq!(other.reports(&[])["commands"], json!([]));
+    for _ in 0..2 {
+        let told = agent.reports(&[]);
+        let commands = told["commands"].as_array().unwrap();
+        assert_eq!(commands.len(), 2, "{told}");
+        assert_eq!(
+            (
+                &commands[0]["type"],
+                &commands[0]["all"],
+                &commands[0]["message"]
+            ),
+            (&json!("message"), &json!(true), &json!("Back at nine"))
+        );
+        assert_eq!(
+            (
+                &commands[1]["type"],
+                &commands[1]["user"],
+                &commands[1]["domain"]
+            ),
+            (&json!("logoff"), &json!("ann"), &json!("corp"))
+        );
+        assert!(commands[1]["expires_at"].as_str() > told["server_time"].as_str());
+    }
+    let state = |nth: usize| listed(&stage)[nth]["state"].clone();
+    assert_eq!(
+        (state(1), state(0)),
+        (json!("delivered"), json!("delivered"))
+    );
+
+    // Another host has nothing to say of it; a replay of this one's is told
+    // nothing.
+    let ids: Vec<_> = listed(&stage).iter().map(|c| c["id"].clone()).collect();
+    let results = |ok: bool| {
+        json!([{ "id": ids[0], "type": "logoff", "ok": ok, "message": "1 sessions",
+                 "finished_at": "2026-11-30T08:22:54.098Z" }])
+    };
+    other.differs = json!({ "command_results": results(false) });
+    other.reports(&[]);
+    assert_eq!(state(0), "delivered");
+    agent.differs = json!({ "command_results": results(true) });
+    let body = agent.next(&[]).to_string();
+    let told = agent.send(&body).1;
+    assert_eq!(told["commands"].as_array().unwrap().len(), 1);
+    assert_eq!(agent.send(&body).1["commands"], json!([]));
+    let done = &listed(&stage)[0];
+    assert_eq!(
+        (&done["state"], &done["answer"]),
+        (&json!("done"), &json!("1 sessions"))
+    );
+    let by = done["ordered_by"].as_str().unwrap();
+    assert!(by.starts_with("uid "), "{by}");
+    let line = stage.broker.wait("Command answered", |_| true);
+    assert_eq!(line["ordered_by"], by);
+}
+
+#[test]
+fn what_cannot_be_a_command_is_refused_with_its_reason() {
+    let (stage, mut agents) = staffed(1, "");
+    agents[0].reports(&[]);
+    for (wanted, reason) in [
+        (json!({ "type": "format_disk" }), "unknown variant"),
+        (json!({ "type": "logoff" }), "say which sessions"),
+        (json!({ "type": "logoff", "user": " " }), "user is blank"),
+        (
+            json!({ "type": "logoff", "all": true, "user": "ann" }),
+            "one of",
+        ),
+        (
+            json!({ "type": "restart_server", "all": true }),
+            "whole host",
+        ),
+        (json!({ "type": "message", "all": true }), "a text"),
+        (
+            json!({ "type": "logoff", "all": true, "expires": "1s" }),
+            "10s",
+        ),
+        (
+            json!({ "type": "logoff", "all": true, "expires": "soon" }),
+            "no time",
+        ),
+        (
+            json!({ "type": "logoff", "everybody": true }),
+            "unknown field",
+        ),
+    ] {
+        let (status, told) = order(&stage, &wanted);
+        let said = told["error"].as_str().unwrap();
+        assert!(
+            status == 400 && said.contains(reason),
+            "{wanted}: {status} {said}"
+        );
+    }
+    for arguments in [
+        vec!["sessions", "logoff", "rds1"],
+        vec!["sessions", "logoff", "rds1", "--all", "--user", "ann"],
+        vec!["sessions", "message", "rds1", "--all"],
+    ] {
+        assert_eq!(asked(&stage.site, &arguments).0, 2, "{arguments:?}");
+    }
+    let (code, _, said) = asked(&stage.site, &["sessions", "logoff", "rds7", "--all"]);
+    assert!(code == 1 && said.contains("did you mean rds1?"), "{said}");
+    assert_eq!(listed(&stage), Vec::<Value>::new());
+    let (status, told) = order(&stage, &json!({ "type": "restart_server" }));
+    assert_eq!((status, &told["is_new"]), (200, &json!(true)));
+    let told = agents[0].reports(&[]);
+    assert_eq!(told["commands"][0]["type"], "restart_server");
+}
