@@ -1,8 +1,8 @@
 //! What hosts said last, on disk: written by one task, so that no heartbeat
 //! waits for it, and read at the start.
 //!
-//! Who is there is written soon, since returning users go by it; load alone
-//! once a minute. A write that is lost with the power costs no more than that.
+//! Who is there is on disk soon, since returning users go by it; load alone is
+//! written once a minute, and lost with the power it costs nothing.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,8 +29,16 @@ const FORGOTTEN: Duration = Duration::from_secs(30 * 86_400);
 /// When each host is to be written; at most one entry a host.
 #[derive(Debug, Default)]
 pub(super) struct Due {
-    at: BTreeMap<HostId, Timestamp>,
+    at: BTreeMap<HostId, Writing>,
     written: BTreeMap<HostId, Timestamp>,
+}
+
+/// When a host is written, and how.
+#[derive(Debug, Clone, Copy)]
+struct Writing {
+    at: Timestamp,
+    /// Somebody came or went: it must be on disk.
+    sync: bool,
 }
 
 /// Writes down what hosts said; must run beside the intake.
@@ -59,24 +67,34 @@ impl Due {
             Some(written) if same => now.max(*written + PAUSE),
             _ => now,
         };
-        let known = self.at.get(host);
-        if known.is_some_and(|known| *known <= at) {
-            return false;
-        }
-        self.at.insert(host.clone(), at);
-        true
+        let wanted = Writing { at, sync: !same };
+        let Some(known) = self.at.get_mut(host) else {
+            self.at.insert(host.clone(), wanted);
+            return true;
+        };
+        known.sync |= wanted.sync;
+        let earlier = wanted.at < known.at;
+        known.at = known.at.min(wanted.at);
+        earlier
+    }
+
+    /// It could not be written.
+    fn again(&mut self, host: HostId, writing: Writing) {
+        let known = self.at.entry(host).or_insert(writing);
+        known.sync |= writing.sync;
     }
 
     fn next(&self) -> Option<Timestamp> {
-        self.at.values().min().copied()
+        self.at.values().map(|writing| writing.at).min()
     }
 
     /// Takes out those that are due by `now`; all where it is `None`.
-    fn take(&mut self, by: Option<Timestamp>) -> Vec<HostId> {
+    fn take(&mut self, by: Option<Timestamp>) -> Vec<(HostId, Writing)> {
         let due = self.at.iter();
-        let due = due.filter(|(_, at)| by.is_none_or(|by| **at <= by));
-        let due: Vec<_> = due.map(|(host, _)| host.clone()).take(TOGETHER).collect();
-        for host in &due {
+        let due = due.filter(|(_, writing)| by.is_none_or(|by| writing.at <= by));
+        let due = due.map(|(host, writing)| (host.clone(), *writing));
+        let due: Vec<_> = due.take(TOGETHER).collect();
+        for (host, _) in &due {
             self.at.remove(host);
         }
         due
@@ -122,12 +140,12 @@ impl Keeping {
     }
 
     /// Whether they were written.
-    async fn write(&mut self, due: Vec<HostId>) -> bool {
+    async fn write(&mut self, due: Vec<(HostId, Writing)>) -> bool {
         let edits: Vec<_> = {
             let hosts = self.intake.inner.lock();
             let kept = due
                 .iter()
-                .filter_map(|host| Some((host, hosts.kept(host)?)));
+                .filter_map(|(host, _)| Some((host, hosts.kept(host)?)));
             let texts = kept.filter_map(|(host, kept)| {
                 // A number that is none was made unknown before it got here.
                 let text = serde_json::to_string(kept).ok()?;
@@ -135,14 +153,21 @@ impl Keeping {
             });
             texts.collect()
         };
-        let written = self.store.0.edit(edits, false).await;
+        let sync = due.iter().any(|(_, writing)| writing.sync);
+        let written = self.store.0.edit(edits, sync).await;
         let now = self.clock.now();
         {
             let mut hosts = self.intake.inner.lock();
-            for host in due {
+            for (host, writing) in due {
                 match &written {
                     Ok(_) => drop(hosts.due.written.insert(host, now)),
-                    Err(_) => drop(hosts.due.at.entry(host).or_insert(now + RETRY)),
+                    Err(_) => hosts.due.again(
+                        host,
+                        Writing {
+                            at: now + RETRY,
+                            ..writing
+                        },
+                    ),
                 }
             }
         }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::admin::{answered, get, request, socket};
 use super::asking::asked;
 use super::heartbeats::staffed;
-use crate::support::Stage;
+use crate::support::{Stage, eventually};
 
 const PATH: &str = "/api/v1/hosts/rds1/commands";
 
@@ -23,7 +23,9 @@ fn order(stage: &Stage, order: &Value) -> (u16, Value) {
 
 #[test]
 fn a_command_goes_from_the_command_line_to_the_agent_and_its_answer_back() {
-    let (stage, mut agents) = staffed(2, "[log]\naudit = \"stdout\"\n");
+    let folder = tempfile::tempdir().unwrap();
+    let trail = folder.path().join("audit.jsonl");
+    let (stage, mut agents) = staffed(2, &format!("[log]\naudit = {trail:?}\n"));
     let (agent, other) = agents.split_at_mut(1);
     let (agent, other) = (&mut agent[0], &mut other[0]);
     let message = [
@@ -111,6 +113,23 @@ fn a_command_goes_from_the_command_line_to_the_agent_and_its_answer_back() {
     assert!(by.starts_with("uid "), "{by}");
     let line = stage.broker.wait("Command answered", |_| true);
     assert_eq!(line["ordered_by"], by);
+    let told = eventually("three lines", || {
+        let text = std::fs::read_to_string(&trail).unwrap();
+        let lines = text.lines().map(|line| serde_json::from_str(line).unwrap());
+        Some(lines.collect::<Vec<Value>>()).filter(|lines| lines.len() == 3)
+    });
+    for (nth, (action, command)) in [
+        ("command-ordered", &ids[1]),
+        ("command-ordered", &ids[0]),
+        ("command-answered", &ids[0]),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        assert_eq!(told[nth]["event.action"], action);
+        assert_eq!(&told[nth]["sessionguard.command"], command);
+        assert_eq!(told[nth]["sessionguard.ordered_by"], by);
+    }
 }
 
 #[test]

@@ -66,7 +66,12 @@ fn users_go_back_to_sessions_opened_anywhere_whatever_the_score() {
     assert_eq!(goes_to(&stage, &Visit::office("stranger")), "rds1");
     assert_eq!(goes_to(&stage, &Visit::office("ANN")), "rds2");
     assert_eq!(goes_to(&stage, &Visit::office("bob@corp")), "rds2");
-    assert_eq!(stage.broker.placed("ann")["reconnect"], true);
+    for (user, reason) in [
+        ("ann", "disconnected session there"),
+        ("corp\\bob", "active session there"),
+    ] {
+        assert_eq!(stage.broker.placed(user)["reason"], reason);
+    }
 }
 
 #[test]
