@@ -20,7 +20,7 @@ use crate::api::{
 use crate::audit::{self, Audit};
 use crate::broker::{Broker, Decisions, Keeper, Modes, Recorder};
 use crate::clock::Clock;
-use crate::commands::Commands;
+use crate::commands::{Commands, Restarts};
 use crate::config::{
     ApiListen, Apply, AuditTarget, Cause, Config, InForce, LogLevel, Origin, Reload, Reloader,
 };
@@ -304,11 +304,19 @@ impl App {
         background.spawn(stopped.clone().run_until_cancelled_owned(self.prober.run()));
         background.spawn(stopped.clone().run_until_cancelled_owned(self.uses.run()));
         let api = Arc::new(Api {
+        let restarts = Restarts {
+            commands: self.commands.clone(),
+            modes: self.modes.clone(),
+            fleet: Arc::clone(&self.fleet),
+            clock: self.clock,
+        };
+        let api = Api {
             broker: self.broker,
             modes: self.modes,
             fleet: self.fleet,
             intake: self.intake,
             commands: self.commands,
+            restarts,
             tunnels: Arc::clone(self.gateway.tunnels()),
             trail: self.trail,
             config: self.in_force.current(),

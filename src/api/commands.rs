@@ -15,7 +15,7 @@ use super::extract::{Filter, Named, Sent};
 use super::hosts::known_host;
 use super::listing::Nothing;
 use crate::clock::rfc3339;
-use crate::commands::{self, CommandError, CommandKind, Order, Target};
+use crate::commands::{self, CommandError, CommandKind, Target, Wish};
 use crate::config::Time;
 use crate::placement::{HostId, Snapshot, Timestamp, UserKey};
 
@@ -33,9 +33,9 @@ pub(super) struct Command {
     target: Target,
     /// The text of a message.
     message: Option<String>,
-    ordered_by: String,
+    asked_by: String,
     /// When it was asked for (RFC 3339).
-    ordered_at: String,
+    asked_at: String,
     /// From then on it is not carried out.
     expires_at: String,
     /// When its agent was given it, since the broker's start.
@@ -48,7 +48,7 @@ pub(super) struct Command {
 
 /// A command that waits for its agent.
 #[derive(Debug, Serialize, ToSchema)]
-pub(super) struct OrderedCommand {
+pub(super) struct AskedCommand {
     command: Command,
     /// False where the same waited already.
     is_new: bool,
@@ -112,17 +112,17 @@ pub(super) async fn list(
 ///
 /// It is told with its next heartbeat. The same again, while it waits, is the
 /// same command.
-#[utoipa::path(post, path = "/hosts/{id}/commands", operation_id = "order_command",
+#[utoipa::path(post, path = "/hosts/{id}/commands", operation_id = "give_command",
     params(("id" = String, Path, description = "The host's id.")),
     request_body = NewCommand,
-    responses((status = 200, description = "It waits for the agent.", body = OrderedCommand)),
+    responses((status = 200, description = "It waits for the agent.", body = AskedCommand)),
 )]
-pub(super) async fn order(
+pub(super) async fn give(
     State(api): State<Arc<Api>>,
     Extension(caller): Extension<Caller>,
     Named(id): Named,
     Sent(wanted): Sent<NewCommand>,
-) -> Answer<OrderedCommand> {
+) -> Answer<AskedCommand> {
     let snapshot = api.fleet.snapshot();
     let host = known_host(&snapshot, &id)?;
     if api.intake.said(&host).is_none() {
@@ -130,22 +130,22 @@ pub(super) async fn order(
             "no agent of {host} was ever heard: nobody would carry it out"
         )));
     }
-    let order = wanted.order(&snapshot, &host)?;
+    let wish = wanted.wish(&snapshot, &host)?;
     let by = caller.actor.to_string();
-    let ordered = api.commands.order(&host, order, by).await?;
-    if ordered.is_new {
-        api.tell_of_ordered(&caller.actor, &ordered.command);
+    let asked = api.commands.ask(&host, wish, by).await?;
+    if asked.is_new {
+        api.tell_of_asked(&caller.actor, &asked.command);
     }
-    Ok(Told(OrderedCommand {
-        command: Command::of(ordered.command, api.clock.now()),
-        is_new: ordered.is_new,
+    Ok(Told(AskedCommand {
+        command: Command::of(asked.command, api.clock.now()),
+        is_new: asked.is_new,
     }))
 }
 
 impl NewCommand {
     /// Names are read by the identity rules, and told as the agent compares
     /// them: user and domain apart.
-    fn order(self, snapshot: &Snapshot, host: &HostId) -> Result<Order, Failure> {
+    fn wish(self, snapshot: &Snapshot, host: &HostId) -> Result<Wish, Failure> {
         let rules = snapshot.directory.rules();
         let user = self.user.map(|name| {
             let key = UserKey::new(&name, "").ok_or_else(|| Failure::bad("user is blank"))?;
@@ -154,7 +154,7 @@ impl NewCommand {
         });
         let user = user.transpose()?;
         let domain = user.as_ref().and_then(UserKey::domain);
-        Ok(Order {
+        Ok(Wish {
             kind: self.r#type,
             target: Target {
                 session_id: self.session_id,
@@ -178,8 +178,8 @@ impl Command {
             r#type: command.kind.word(),
             state: command.state(now).word(),
             message: command.message.clone(),
-            ordered_by: command.ordered_by.clone(),
-            ordered_at: rfc3339(command.ordered_at),
+            asked_by: command.asked_by.clone(),
+            asked_at: rfc3339(command.asked_at),
             expires_at: rfc3339(command.expires_at),
             delivered_at: command.delivered_at.map(rfc3339),
             answered_at: outcome.map(|outcome| rfc3339(outcome.at)),
@@ -193,7 +193,7 @@ impl From<CommandError> for Failure {
     fn from(error: CommandError) -> Self {
         let text = error.to_string();
         match error {
-            CommandError::Order(_) => Self::bad(text),
+            CommandError::Wish(_) => Self::bad(text),
             CommandError::TooMany { .. } => Self::conflict(text),
             CommandError::Store(_) => Self::unavailable(text),
         }

@@ -80,12 +80,13 @@ use utoipa_axum::routes;
 use crate::audit::Audit;
 use crate::broker::{Broker, Modes};
 use crate::clock::Clock;
-use crate::commands::Commands;
+use crate::commands::{Commands, Restarts};
 use crate::config::{Current, Reload};
 use crate::fleet::Fleet;
 use crate::keys::Keyring;
 use crate::tls::Certificates;
 use crate::reports::Intake;
+use crate::tls::Certificates;
 use crate::tunnel::Tunnels;
 
 pub use caller::{Caller, Role};
@@ -109,6 +110,8 @@ pub struct Api {
     pub intake: Intake,
     /// What agents are asked to do.
     pub commands: Commands,
+    /// Restarts hosts that were drained for it.
+    pub restarts: Restarts,
     /// The open tunnels.
     pub tunnels: Arc<Tunnels>,
     /// Where it is written down who changed what.
@@ -158,7 +161,7 @@ fn endpoints() -> OpenApiRouter<Arc<Api>> {
         (place, routes!(resolve::resolve)),
         (place, routes!(tokens::tokens)),
         (read, routes!(commands::list)),
-        (write, routes!(commands::order)),
+        (write, routes!(commands::give)),
         (Role::Agent, routes!(agents::heartbeat::heartbeat)),
         (read, routes!(openapi::show)),
     ];

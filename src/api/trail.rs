@@ -58,10 +58,10 @@ impl Api {
     }
 
     /// An administrator asks an agent to do something.
-    pub(super) fn tell_of_ordered(&self, actor: &Actor, command: &Command) {
+    pub(super) fn tell_of_asked(&self, actor: &Actor, command: &Command) {
         let (id, kind, host) = (&command.id, command.kind.word(), &command.host);
-        info!(command = %id, kind, %host, %actor, "Command ordered by an administrator");
-        self.leave(self.command("command-ordered", actor, command));
+        info!(command = %id, kind, %host, %actor, "Command given by an administrator");
+        self.leave(self.command("command-given", actor, command));
     }
 
     /// An agent says what came of that.
@@ -83,7 +83,7 @@ impl Api {
             ("sessionguard.command", json!(command.id)),
             ("sessionguard.command_type", json!(command.kind)),
             ("sessionguard.command_target", json!(command.target)),
-            ("sessionguard.ordered_by", json!(command.ordered_by)),
+            ("sessionguard.asked_by", json!(command.asked_by)),
         ];
         let facts = facts.into_iter().filter(|(_, value)| !value.is_null());
         deed.extend(facts.map(|(name, value)| (name.to_owned(), value)));

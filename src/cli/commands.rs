@@ -14,9 +14,9 @@ pub(super) enum Action {
     /// Show a text to sessions of a host
     Message(Message),
     /// Hang up on sessions of a host: they go on, and their users may come back
-    Disconnect(Order),
+    Disconnect(Wish),
     /// End sessions of a host: what was not saved is lost
-    Logoff(Order),
+    Logoff(Wish),
 }
 
 #[derive(Debug, clap::Args)]
@@ -25,11 +25,11 @@ pub(super) struct Message {
     #[arg(long)]
     text: String,
     #[command(flatten)]
-    order: Order,
+    order: Wish,
 }
 
 #[derive(Debug, clap::Args)]
-pub(super) struct Order {
+pub(super) struct Wish {
     /// The host's id
     host: String,
     #[command(flatten)]
@@ -56,7 +56,7 @@ struct Whose {
 }
 
 #[derive(Debug, Deserialize)]
-struct Ordered {
+struct Asked {
     command: Command,
     is_new: bool,
 }
@@ -78,12 +78,12 @@ impl Action {
     }
 }
 
-impl Order {
+impl Wish {
     fn run(&self, kind: &str, text: Option<&str>) -> ExitCode {
         let path = format!("/api/v1/hosts/{}/commands", escaped(self.host.trim()));
         let question = self.question(kind, text);
         match self.asking.broker.post(&path, Some(&question)) {
-            Ok(answer) => self.asking.tell(answer, |told: Ordered, _| told.show()),
+            Ok(answer) => self.asking.tell(answer, |told: Asked, _| told.show()),
             Err(code) => code,
         }
     }
@@ -100,7 +100,7 @@ impl Order {
     }
 }
 
-impl Ordered {
+impl Asked {
     fn show(&self) -> String {
         let Command { id, host, r#type } = &self.command;
         let how = match self.is_new {

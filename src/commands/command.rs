@@ -96,9 +96,9 @@ pub struct Command {
     /// The text of a message.
     pub message: Option<String>,
     /// When it was asked for.
-    pub ordered_at: Timestamp,
+    pub asked_at: Timestamp,
     /// Who asked.
-    pub ordered_by: String,
+    pub asked_by: String,
     /// From then on it is not carried out.
     pub expires_at: Timestamp,
     /// When it was given to the agent for the first time since we started.
@@ -106,6 +106,18 @@ pub struct Command {
     pub delivered_at: Option<Timestamp>,
     /// What came of it.
     pub outcome: Option<Outcome>,
+    /// The order on the host's mode that it is asked for by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drain: Option<Drain>,
+}
+
+/// A restart that was ordered for when the host is drained.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Drain {
+    /// When that order was given.
+    pub order: Timestamp,
+    /// Which start of the host that was in.
+    pub boot: Option<u64>,
 }
 
 /// What came of a command, by its agent.

@@ -2,7 +2,7 @@
 //! it, or until it is too late.
 //!
 //! ```text
-//! order -> store -> waiting -> (each heartbeat's answer) -> delivered
+//! wish -> store -> waiting -> (each heartbeat's answer) -> delivered
 //!                      |                                        |
 //!                      +--> expired                   result -> done
 //! ```
@@ -12,12 +12,14 @@
 //! same command.
 
 mod command;
-mod order;
 mod queue;
+mod restarts;
+mod wish;
 
-pub use command::{Command, CommandId, CommandKind, Outcome, State, Target};
-pub use order::{Order, OrderError};
-pub use queue::{CommandError, Commands, Ordered};
+pub use command::{Command, CommandId, CommandKind, Drain, Outcome, State, Target};
+pub use queue::{Asked, CommandError, Commands};
+pub use restarts::Restarts;
+pub use wish::{Wish, WishError};
 
 #[cfg(test)]
 mod tests;

@@ -1,14 +1,14 @@
 //! The commands of every host: asked for, delivered, answered.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tracing::{debug, info, warn};
 
-use super::command::{Command, CommandId, Outcome};
-use super::order::{Order, OrderError};
+use super::command::{Command, CommandId, Drain, Outcome};
+use super::wish::{Wish, WishError};
 use crate::clock::Clock;
 use crate::fleet::CommandResult;
 use crate::placement::{HostId, Timestamp};
@@ -34,14 +34,14 @@ struct Inner {
     clock: Clock,
     known: Mutex<Known>,
     /// Held while a command is looked for, written, and put in its place.
-    ordering: tokio::sync::Mutex<()>,
+    asking: tokio::sync::Mutex<()>,
 }
 
 type Known = BTreeMap<CommandId, Command>;
 
 /// A command that is waiting now.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ordered {
+pub struct Asked {
     /// The command.
     pub command: Command,
     /// It was not asked for before.
@@ -53,7 +53,7 @@ pub struct Ordered {
 pub enum CommandError {
     /// It was asked for wrongly.
     #[error(transparent)]
-    Order(#[from] OrderError),
+    Wish(#[from] WishError),
     /// Its agent is not heard, or somebody asks without end.
     #[error("{WAITING} commands wait for the agent of {host} already")]
     TooMany {
@@ -87,7 +87,7 @@ impl Commands {
                 store,
                 clock,
                 known: Mutex::new(known),
-                ordering: tokio::sync::Mutex::default(),
+                asking: tokio::sync::Mutex::default(),
             }),
         })
     }
@@ -97,61 +97,80 @@ impl Commands {
     ///
     /// # Errors
     /// It cannot be asked for, or not be written down; nothing is asked then.
-    pub async fn order(
+    pub async fn ask(&self, host: &HostId, wish: Wish, by: String) -> Result<Asked, CommandError> {
+        self.ask_for(host, wish, by, None).await
+    }
+
+    /// The same for an order to restart a host when it is drained, of which
+    /// only one comes.
+    pub(super) async fn ask_for(
         &self,
         host: &HostId,
-        order: Order,
+        wish: Wish,
         by: String,
-    ) -> Result<Ordered, CommandError> {
+        drain: Option<Drain>,
+    ) -> Result<Asked, CommandError> {
         let inner = &self.inner;
-        let expires = order.check()?;
-        let _ordering = inner.ordering.lock().await;
+        let expires = wish.check()?;
+        let _asking = inner.asking.lock().await;
+        let before = drain.and_then(|drain| self.drained_by(host, drain.order));
+        if let Some(command) = before {
+            let is_new = false;
+            return Ok(Asked { command, is_new });
+        }
         let now = inner.clock.now();
         let command = Command {
             id: CommandId::mint(),
             host: host.clone(),
-            kind: order.kind,
-            target: order.target,
-            message: order.message,
-            ordered_at: now,
-            ordered_by: by,
+            kind: wish.kind,
+            target: wish.target,
+            message: wish.message,
+            asked_at: now,
+            asked_by: by,
             expires_at: now + expires,
             delivered_at: None,
             outcome: None,
+            drain,
         };
-        {
+        let same = {
             let known = inner.lock();
             let pending = known
                 .values()
                 .filter(|known| known.host == *host && known.is_pending(now));
             let pending: Vec<_> = pending.collect();
-            if let Some(same) = pending.iter().find(|known| known.is_like(&command)) {
-                return Ok(Ordered {
-                    command: (*same).clone(),
-                    is_new: false,
-                });
-            }
-            if pending.len() >= WAITING {
+            let same = pending.iter().find(|known| known.is_like(&command));
+            // One that an administrator asked for does for the order as well,
+            // once that is written down.
+            let same = same.map(|same| Command {
+                drain: drain.or(same.drain),
+                ..(*same).clone()
+            });
+            if same.is_none() && pending.len() >= WAITING {
                 return Err(CommandError::TooMany { host: host.clone() });
             }
-        }
+            same
+        };
+        let is_new = same.is_none();
+        let command = same.unwrap_or(command);
         let over = inner.over(host, now);
         let mut edits: Vec<_> = over.iter().map(|id| edit(id, None, None)).collect();
-        edits.push(edit(
-            &command.id,
-            Some(Version::ABSENT),
-            Some(written(&command)?),
-        ));
+        let expected = is_new.then_some(Version::ABSENT);
+        edits.push(edit(&command.id, expected, Some(written(&command)?)));
         inner.store.edit(edits, true).await?;
         let mut known = inner.lock();
         for id in over {
             known.remove(&id);
         }
         known.insert(command.id.clone(), command.clone());
-        Ok(Ordered {
-            command,
-            is_new: true,
-        })
+        Ok(Asked { command, is_new })
+    }
+
+    /// The restart that was asked for by this order on the host's mode.
+    pub(super) fn drained_by(&self, host: &HostId, order: Timestamp) -> Option<Command> {
+        let known = self.inner.lock();
+        let mut of_host = known.values().filter(|command| command.host == *host);
+        let is_by = |command: &&Command| command.drain.is_some_and(|drain| drain.order == order);
+        of_host.find(is_by).cloned()
     }
 
     /// What a host's agent is to be told now, the oldest first.
@@ -213,7 +232,7 @@ impl Commands {
                 %host,
                 ok = outcome.map(|outcome| outcome.ok),
                 said = outcome.map(|outcome| outcome.message.as_str()),
-                ordered_by = command.ordered_by,
+                asked_by = command.asked_by,
                 "Command answered"
             );
         }
@@ -237,12 +256,16 @@ impl Inner {
     }
 
     /// Commands that need not be remembered for longer: old ones of every host,
-    /// and of this one those beyond the last so many.
+    /// and of this one those beyond the last so many. A host's last restart by
+    /// an order on its mode is kept: the order may stand for long.
     fn over(&self, host: &HostId, now: Timestamp) -> Vec<CommandId> {
         let known = self.lock();
         let past = known.values().rev().filter(|c| !c.is_pending(now));
-        let mut of_host = 0;
+        let (mut of_host, mut restarted) = (0, BTreeSet::new());
         let over = past.filter(|command| {
+            if command.drain.is_some() && restarted.insert(command.host.clone()) {
+                return false;
+            }
             of_host += usize::from(command.host == *host);
             let surplus = command.host == *host && of_host > PAST;
             surplus || now.since(command.ended_at()) > KEPT

@@ -36,9 +36,9 @@ impl Shelf {
         }
     }
 
-    async fn order(&self, host: &str, order: Order) -> Result<Ordered, CommandError> {
+    async fn ask(&self, host: &str, wish: Wish) -> Result<Asked, CommandError> {
         let host = HostId::from(host);
-        self.commands.order(&host, order, "uid 0".to_owned()).await
+        self.commands.ask(&host, wish, "uid 0".to_owned()).await
     }
 
     fn delivered(&self, host: &str) -> Vec<String> {
@@ -56,8 +56,8 @@ impl Shelf {
     }
 }
 
-fn logoff(user: &str) -> Order {
-    Order {
+fn logoff(user: &str) -> Wish {
+    Wish {
         kind: CommandKind::Logoff,
         target: Target {
             user: Some(user.to_owned()),
@@ -71,9 +71,9 @@ fn logoff(user: &str) -> Order {
 #[tokio::test]
 async fn a_command_is_delivered_until_it_is_answered_and_by_its_own_host_alone() {
     let shelf = Shelf::new().await;
-    let ordered = shelf.order("a", logoff("ann")).await.unwrap();
-    assert!(ordered.is_new && ordered.command.state(shelf.clock.now()) == State::Waiting);
-    let id = ordered.command.id.to_string();
+    let asked = shelf.ask("a", logoff("ann")).await.unwrap();
+    assert!(asked.is_new && asked.command.state(shelf.clock.now()) == State::Waiting);
+    let id = asked.command.id.to_string();
     assert_eq!(shelf.delivered("b"), [""; 0]);
     for _ in 0..2 {
         assert_eq!(shelf.delivered("a"), [id.as_str()]);
@@ -86,7 +86,7 @@ async fn a_command_is_delivered_until_it_is_answered_and_by_its_own_host_alone()
     assert_eq!(shelf.delivered("a"), [id.as_str()]);
     let answered = shelf.answer("a", &id, false).await;
     assert_eq!(answered[0].state(shelf.clock.now()), State::Failed);
-    assert_eq!(answered[0].ordered_by, "uid 0");
+    assert_eq!(answered[0].asked_by, "uid 0");
     assert!(
         shelf.answer("a", &id, true).await.is_empty(),
         "said already"
@@ -101,33 +101,33 @@ async fn a_command_is_delivered_until_it_is_answered_and_by_its_own_host_alone()
 #[tokio::test]
 async fn the_same_again_is_the_same_command_while_it_waits() {
     let shelf = Shelf::new().await;
-    let first = shelf.order("a", logoff("ann")).await.unwrap().command.id;
-    let again = shelf.order("a", logoff("ann")).await.unwrap();
+    let first = shelf.ask("a", logoff("ann")).await.unwrap().command.id;
+    let again = shelf.ask("a", logoff("ann")).await.unwrap();
     assert!(!again.is_new && again.command.id == first);
     for (host, user) in [("a", "bob"), ("b", "ann")] {
-        assert!(shelf.order(host, logoff(user)).await.unwrap().is_new);
+        assert!(shelf.ask(host, logoff(user)).await.unwrap().is_new);
     }
     shelf.answer("a", first.as_str(), true).await;
-    assert!(shelf.order("a", logoff("ann")).await.unwrap().is_new);
+    assert!(shelf.ask("a", logoff("ann")).await.unwrap().is_new);
 }
 
 #[tokio::test]
 async fn only_so_many_wait_and_only_so_many_are_remembered() {
     let shelf = Shelf::new().await;
     for nth in 0..100 {
-        shelf.order("a", logoff(&format!("u{nth}"))).await.unwrap();
+        shelf.ask("a", logoff(&format!("u{nth}"))).await.unwrap();
     }
-    let refused = shelf.order("a", logoff("one-more")).await;
+    let refused = shelf.ask("a", logoff("one-more")).await;
     assert!(matches!(refused, Err(CommandError::TooMany { .. })));
-    shelf.order("b", logoff("one-more")).await.unwrap();
+    shelf.ask("b", logoff("one-more")).await.unwrap();
     for id in shelf.delivered("a") {
         shelf.answer("a", &id, true).await;
     }
     for nth in 0..10 {
-        let ordered = shelf.order("a", logoff(&format!("v{nth}"))).await.unwrap();
-        shelf.answer("a", ordered.command.id.as_str(), true).await;
+        let asked = shelf.ask("a", logoff(&format!("v{nth}"))).await.unwrap();
+        shelf.answer("a", asked.command.id.as_str(), true).await;
     }
-    shelf.order("a", logoff("last")).await.unwrap();
+    shelf.ask("a", logoff("last")).await.unwrap();
     assert_eq!(shelf.commands.of_host(&HostId::from("a")).len(), 101);
     let shelf = shelf.again().await;
     assert_eq!(shelf.commands.of_host(&HostId::from("a")).len(), 101);
@@ -136,50 +136,50 @@ async fn only_so_many_wait_and_only_so_many_are_remembered() {
 #[tokio::test]
 async fn what_is_vague_or_pointless_is_no_command() {
     let shelf = Shelf::new().await;
-    let refused = async |order: Order, why: OrderError| {
-        let answer = shelf.order("a", order).await;
-        assert_eq!(answer, Err(CommandError::Order(why)));
+    let refused = async |wish: Wish, why: WishError| {
+        let answer = shelf.ask("a", wish).await;
+        assert_eq!(answer, Err(CommandError::Wish(why)));
     };
-    let nobody = Order {
+    let nobody = Wish {
         target: Target::default(),
         ..logoff("ann")
     };
-    refused(nobody.clone(), OrderError::Target).await;
+    refused(nobody.clone(), WishError::Target).await;
     let mut both = logoff("ann");
     both.target.all = true;
-    refused(both, OrderError::Target).await;
+    refused(both, WishError::Target).await;
     let mut domain_alone = nobody.clone();
     domain_alone.target.domain = Some("corp".to_owned());
     domain_alone.target.all = true;
-    refused(domain_alone, OrderError::Target).await;
+    refused(domain_alone, WishError::Target).await;
     let mut odd = nobody.clone();
     odd.target.state = Some("asleep".to_owned());
-    refused(odd, OrderError::State).await;
-    let restart = Order {
+    refused(odd, WishError::State).await;
+    let restart = Wish {
         kind: CommandKind::RestartServer,
         ..logoff("ann")
     };
-    refused(restart, OrderError::WholeHost).await;
-    let text = |kind, text: Option<&str>| Order {
+    refused(restart, WishError::WholeHost).await;
+    let text = |kind, text: Option<&str>| Wish {
         kind,
         message: text.map(str::to_owned),
         ..logoff("ann")
     };
     let long = "x".repeat(1001);
     for bad in [None, Some(" "), Some("a\u{7}"), Some(long.as_str())] {
-        refused(text(CommandKind::Message, bad), OrderError::Text).await;
+        refused(text(CommandKind::Message, bad), WishError::Text).await;
     }
-    refused(text(CommandKind::Logoff, Some("hello")), OrderError::NoText).await;
+    refused(text(CommandKind::Logoff, Some("hello")), WishError::NoText).await;
     for seconds in [9, 86_401] {
-        let order = Order {
+        let wish = Wish {
             expires: Some(Duration::from_secs(seconds)),
             ..logoff("ann")
         };
-        refused(order, OrderError::Expiry).await;
+        refused(wish, WishError::Expiry).await;
     }
     assert!(shelf.delivered("a").is_empty());
     let good = text(CommandKind::Message, Some("Back in\nfive minutes"));
-    assert!(shelf.order("a", good).await.unwrap().is_new);
+    assert!(shelf.ask("a", good).await.unwrap().is_new);
 }
 
 #[test]
@@ -191,11 +191,12 @@ fn a_command_that_nobody_took_in_time_is_expired() {
         kind: CommandKind::RestartServer,
         target: Target::default(),
         message: None,
-        ordered_at: at(0),
-        ordered_by: String::new(),
+        asked_at: at(0),
+        asked_by: String::new(),
         expires_at: at(1000),
         delivered_at: None,
         outcome: None,
+        drain: None,
     };
     assert_eq!(command.state(at(999)), State::Waiting);
     command.delivered_at = Some(at(500));

@@ -9,6 +9,7 @@ mod alarm;
 mod count;
 mod decision;
 mod directory;
+mod drained;
 mod fresh;
 mod hearing;
 mod identity;
@@ -37,6 +38,7 @@ pub use decision::{Candidate, Decision, Exclusion, Outcome, Placement, Reason, R
 pub use directory::{
     Directory, Farm, FarmOverrides, Host, ParameterValues, RemoteApp, Resource, ResourceKind,
 };
+pub use drained::{is_drained, restart_order};
 pub use hearing::{Finding, findings};
 pub use identity::{Claims, People, UserKey, Who, fold};
 pub use ids::{FarmId, HostId, ResourceId, TunnelId, derive_id};

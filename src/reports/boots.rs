@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
-use crate::placement::Order;
+use crate::placement::ReportNumber;
 
 /// Starts of a host that are remembered.
 const REMEMBERED: usize = 8;
@@ -32,7 +32,7 @@ struct Boot {
 pub(super) enum Standing {
     /// It is the newest; `None` where the agent does not count, so that its
     /// arrival does.
-    News(Option<Order>),
+    News(Option<ReportNumber>),
     /// A newer one is known, or this very one.
     Stale {
         /// It is of another start than the last one, and was never heard: that
@@ -91,8 +91,8 @@ impl Boots {
     }
 }
 
-fn order(boot: u64, seq: Option<u64>) -> Option<Order> {
-    seq.map(|seq| Order { boot, seq })
+fn order(boot: u64, seq: Option<u64>) -> Option<ReportNumber> {
+    seq.map(|seq| ReportNumber { boot, seq })
 }
 
 #[cfg(test)]
@@ -103,7 +103,7 @@ mod tests {
     const RIVAL: Standing = Standing::Stale { rival: true };
 
     fn news(boot: u64, seq: u64) -> Standing {
-        Standing::News(Some(Order { boot, seq }))
+        Standing::News(Some(ReportNumber { boot, seq }))
     }
 
     #[test]

@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::fleet::{Heartbeat, ReportedSession};
-use crate::placement::{self, Directory, HostId, Order, Report, Timestamp, Told};
+use crate::placement::{self, Directory, HostId, Report, ReportNumber, Timestamp, Told};
 
 /// What counts for a host without a health score.
 const HEALTHY: u8 = 100;
@@ -16,7 +16,7 @@ pub(super) struct Last {
     pub(super) received: Timestamp,
     /// What its sessions are of: of an earlier one where this one had none.
     pub(super) taken: Timestamp,
-    pub(super) order: Option<Order>,
+    pub(super) order: Option<ReportNumber>,
     /// When it was made, by the host's own clock.
     pub(super) theirs: Option<Timestamp>,
     pub(super) hostname: String,
@@ -53,7 +53,7 @@ impl Last {
     pub(super) fn of(
         heartbeat: Heartbeat,
         (received, made): (Timestamp, Timestamp),
-        order: Option<Order>,
+        order: Option<ReportNumber>,
         before: Option<&Self>,
     ) -> Self {
         let told = heartbeat.sessions.map(|sessions| {

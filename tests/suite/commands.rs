@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::admin::{answered, get, request, socket};
 use super::asking::asked;
 use super::heartbeats::staffed;
-use crate::support::{Stage, eventually};
+use crate::support::{Stage, Visit, eventually, session};
 
 const PATH: &str = "/api/v1/hosts/rds1/commands";
 
@@ -109,18 +109,18 @@ fn a_command_goes_from_the_command_line_to_the_agent_and_its_answer_back() {
         (&done["state"], &done["answer"]),
         (&json!("done"), &json!("1 sessions"))
     );
-    let by = done["ordered_by"].as_str().unwrap();
+    let by = done["asked_by"].as_str().unwrap();
     assert!(by.starts_with("uid "), "{by}");
     let line = stage.broker.wait("Command answered", |_| true);
-    assert_eq!(line["ordered_by"], by);
+    assert_eq!(line["asked_by"], by);
     let told = eventually("three lines", || {
         let text = std::fs::read_to_string(&trail).unwrap();
         let lines = text.lines().map(|line| serde_json::from_str(line).unwrap());
         Some(lines.collect::<Vec<Value>>()).filter(|lines| lines.len() == 3)
     });
     for (nth, (action, command)) in [
-        ("command-ordered", &ids[1]),
-        ("command-ordered", &ids[0]),
+        ("command-given", &ids[1]),
+        ("command-given", &ids[0]),
         ("command-answered", &ids[0]),
     ]
     .into_iter()
@@ -128,7 +128,7 @@ fn a_command_goes_from_the_command_line_to_the_agent_and_its_answer_back() {
     {
         assert_eq!(told[nth]["event.action"], action);
         assert_eq!(&told[nth]["sessionguard.command"], command);
-        assert_eq!(told[nth]["sessionguard.ordered_by"], by);
+        assert_eq!(told[nth]["sessionguard.asked_by"], by);
     }
 }
 
@@ -183,4 +183,66 @@ fn what_cannot_be_a_command_is_refused_with_its_reason() {
     assert_eq!((status, &told["is_new"]), (200, &json!(true)));
     let told = agents[0].reports(&[]);
     assert_eq!(told["commands"][0]["type"], "restart_server");
+}
+
+/// Orders a drain of rds1 that ends in a restart.
+fn drain(stage: &Stage, online_after_restart: bool) {
+    let wish = json!({
+        "mode": "drain", "restart_when_drained": true,
+        "online_after_restart": online_after_restart,
+    });
+    let request = request("PATCH", "/api/v1/hosts/rds1", &wish.to_string());
+    let (status, told) = answered(&socket(&stage.site), &request);
+    assert_eq!(status, 200, "{told}");
+}
+
+fn mode(stage: &Stage) -> Value {
+    get(&stage.site, "/api/v1/hosts/rds1")["mode"].clone()
+}
+
+#[test]
+fn a_drained_host_is_restarted_once_nobody_is_on_it() {
+    let (stage, mut agents) = staffed(2, "");
+    let agent = &mut agents[0];
+    let nothing = json!([]);
+    agent.reports(&[]);
+    let visit = Visit::office("bob");
+    let burden = stage.burden("rds2");
+    let (visitor, peer) = stage.desktop(&visit);
+    assert_eq!(stage.host_of(&peer), "rds1");
+    drain(&stage, false);
+    for sessions in [vec![session("ann", "Disconnected", 60)], Vec::new()] {
+        let told = agent.reports(&sessions);
+        assert_eq!(told["commands"], nothing, "a session, or only a tunnel");
+    }
+    drop((visitor, peer));
+    let restart = eventually("a restart", || {
+        let commands = agent.reports(&[])["commands"].clone();
+        (commands != nothing).then(|| commands[0].clone())
+    });
+    assert_eq!(restart["type"], "restart_server");
+    assert_eq!(
+        agent.reports(&[])["commands"][0]["id"],
+        restart["id"],
+        "one only"
+    );
+    agent.boot = "second start".to_owned();
+    agent.seq = 0;
+    agent.differs = json!({ "command_results": [{ "id": restart["id"], "ok": true }] });
+    for _ in 0..3 {
+        assert_eq!(agent.reports(&[])["commands"], nothing);
+    }
+    assert_eq!(listed(&stage).len(), 1);
+    assert_eq!(mode(&stage), "drain", "until somebody says otherwise");
+    // Another order is another restart.
+    drain(&stage, true);
+    let again = agent.reports(&[])["commands"][0].clone();
+    assert_eq!(again["type"], "restart_server");
+    assert_ne!(again["id"], restart["id"]);
+    agent.reports(&[]);
+    assert_eq!(mode(&stage), "drain", "it has not started anew yet");
+    agent.boot = "third start".to_owned();
+    agent.reports(&[]);
+    assert_eq!(mode(&stage), "online");
+    drop(burden);
 }

@@ -63,7 +63,10 @@ const ROOMS: &[(&str, &[&str])] = &[
         "reports",
         &["placement", "store", "fleet", "broker", "clock"],
     ),
-    ("commands", &["placement", "store", "fleet", "clock"]),
+    (
+        "commands",
+        &["placement", "store", "fleet", "broker", "clock"],
+    ),
     // An ear at the door: it asks whoever decides, and nobody asks it. Who is
     // where, and an end to it, it asks of the tunnels themselves; who changed
     // what it writes down.

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 pub(crate) use asker::{Asker, Told};
 pub(crate) use broker::{BINARY, Broker, Site};
 pub(crate) use agent::{ScriptedAgent, session};
-pub(crate) use broker::{Broker, Site};
+pub(crate) use broker::{BINARY, Broker, Site};
 pub(crate) use guacd::{GuacdPeer, ScriptedGuacd};
 pub(crate) use host::{BlackHole, ClosedPort, ScriptedHost};
 pub(crate) use names::{Names, instruction, trace};

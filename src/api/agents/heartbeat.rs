@@ -104,6 +104,11 @@ pub(in crate::api) async fn heartbeat(
     for command in api.commands.answered(&host, &results).await {
         api.tell_of_answered(&caller.actor, &command);
     }
+    if heard.taken
+        && let Some(restart) = api.restarts.heard(&host).await
+    {
+        api.tell_of_asked(&caller.actor, &restart);
+    }
     // What is no news may come from where the key was copied to.
     let commands = match heard.taken {
         true => api.commands.deliver(&host),

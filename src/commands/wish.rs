@@ -13,7 +13,7 @@ const USUAL: Duration = Duration::from_secs(300);
 
 /// What is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Order {
+pub struct Wish {
     /// What is asked.
     pub kind: CommandKind,
     /// Of which sessions.
@@ -24,9 +24,9 @@ pub struct Order {
     pub expires: Option<Duration>,
 }
 
-/// What is wrong with an order.
+/// What is wrong with an wish.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum OrderError {
+pub enum WishError {
     /// Nobody is meant, or two ways of meaning somebody.
     #[error("say which sessions: one of user, session_id, state and all")]
     Target,
@@ -47,12 +47,12 @@ pub enum OrderError {
     Expiry,
 }
 
-impl Order {
+impl Wish {
     /// How long it may wait, where it can be a command.
     ///
     /// # Errors
     /// It cannot.
-    pub(super) fn check(&self) -> Result<Duration, OrderError> {
+    pub(super) fn check(&self) -> Result<Duration, WishError> {
         let Target {
             session_id,
             user,
@@ -64,11 +64,11 @@ impl Order {
         let ways = ways.into_iter().filter(|given| *given).count();
         match self.kind {
             CommandKind::RestartServer if ways > 0 || domain.is_some() => {
-                return Err(OrderError::WholeHost);
+                return Err(WishError::WholeHost);
             }
             CommandKind::RestartServer => {}
             _ if ways != 1 || (domain.is_some() && user.is_none()) => {
-                return Err(OrderError::Target);
+                return Err(WishError::Target);
             }
             _ => {}
         }
@@ -76,18 +76,18 @@ impl Order {
             .as_ref()
             .is_some_and(|state| !matches!(state.as_str(), "disconnected" | "active"))
         {
-            return Err(OrderError::State);
+            return Err(WishError::State);
         }
         match (self.kind, &self.message) {
             (CommandKind::Message, Some(text)) if is_shown(text) => {}
-            (CommandKind::Message, _) => return Err(OrderError::Text),
-            (_, Some(_)) => return Err(OrderError::NoText),
+            (CommandKind::Message, _) => return Err(WishError::Text),
+            (_, Some(_)) => return Err(WishError::NoText),
             (_, None) => {}
         }
         let expires = self.expires.unwrap_or(USUAL);
         match (LEAST..=MOST).contains(&expires) {
             true => Ok(expires),
-            false => Err(OrderError::Expiry),
+            false => Err(WishError::Expiry),
         }
     }
 }
