@@ -187,11 +187,8 @@ impl App {
         let (decisions, recorder) = Decisions::stored(store.clone(), audit.clone(), clock, counted);
         let (broker, keeper) = Broker::open(Arc::clone(&fleet), store.clone(), clock).await?;
         let broker = broker.keeping(Arc::clone(&decisions));
-        let (decisions, recorder) = Decisions::stored(store.clone(), audit.clone(), clock);
         let commands = Commands::open(store.clone(), clock).await?;
-        let (broker, keeper) = Broker::open(Arc::clone(&fleet), store.clone(), clock).await?;
-        let (intake, keeping) = Intake::open(Arc::clone(&fleet), store, clock).await?;
-        let broker = broker.keeping(decisions);
+        let (intake, keeping) = Intake::open(Arc::clone(&fleet), store.clone(), clock).await?;
         let in_force = InForce::new(Arc::new(config.clone()));
         let gateway = Gateway::new(
             broker.clone(),
