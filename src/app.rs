@@ -300,14 +300,13 @@ impl App {
         }
         background.spawn(stopped.clone().run_until_cancelled_owned(self.prober.run()));
         background.spawn(stopped.clone().run_until_cancelled_owned(self.uses.run()));
-        let api = Arc::new(Api {
         let restarts = Restarts {
             commands: self.commands.clone(),
             modes: self.modes.clone(),
             fleet: Arc::clone(&self.fleet),
             clock: self.clock,
         };
-        let api = Api {
+        let api = Arc::new(Api {
             broker: self.broker,
             modes: self.modes,
             fleet: self.fleet,

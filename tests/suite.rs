@@ -24,6 +24,7 @@ mod suite {
     mod commands;
     mod demo;
     mod ending;
+    mod enrollment;
     mod explain;
     mod fuzz;
     mod handshake;
@@ -46,8 +47,8 @@ mod suite {
     mod refusals;
     mod relay;
     mod reload;
-    mod resolve;
     mod reported;
+    mod resolve;
     mod rewrite;
     mod simulation;
     mod stood;

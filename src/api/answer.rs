@@ -190,6 +190,13 @@ impl Failure {
         Self::new(StatusCode::FORBIDDEN, text)
     }
 
+    /// The token is not good, whatever the reason.
+    pub(super) fn not_accepted() -> Self {
+        let text =
+            "the enrollment token is not accepted: each is good once, for one host, for a while";
+        Self::new(StatusCode::UNAUTHORIZED, text.to_owned())
+    }
+
     /// Who asks speaks for somebody else.
     pub(super) fn elsewhere(text: impl Into<String>) -> Self {
         Self::new(StatusCode::FORBIDDEN, text.into())

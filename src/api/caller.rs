@@ -1,6 +1,7 @@
 //! Who asks, and what they may.
 
 use std::fmt;
+use std::net::IpAddr;
 
 use axum::extract::Request;
 use axum::middleware::{self, Next};
@@ -12,7 +13,6 @@ use utoipa_axum::router::{UtoipaMethodRouter, UtoipaMethodRouterExt};
 use super::answer::Failure;
 use crate::keys::{self, Identity};
 use crate::placement::{Actor, HostId};
-use crate::placement::HostId;
 
 /// What an endpoint needs, and a caller has; in the words that keys are asked
 /// for by.
@@ -26,6 +26,8 @@ pub enum Role {
     AdminRead,
     /// To change something.
     AdminWrite,
+    /// To show an enrollment token in place of a key.
+    Enrollment,
 }
 
 /// Who asks, as the listener that took the request knows them. Every request
@@ -40,6 +42,10 @@ pub struct Caller {
     pub host: Option<HostId>,
 }
 
+/// The address a request came from, over TCP; for people only.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Peer(pub(super) IpAddr);
+
 const BROKER: &[Role] = &[Role::Broker];
 const AGENT: &[Role] = &[Role::Agent];
 const READ: &[Role] = &[Role::AdminRead];
@@ -52,9 +58,23 @@ pub(super) const ASKING: [(&str, &[Role]); 4] = [
     ("admin-read", READ),
     ("admin-write", WRITE),
 ];
+/// Of somebody who shows no key, and has a token to show.
+pub(super) const ENROLLING: &[Role] = &[Role::Enrollment];
 const NO_SCOPES: [&str; 0] = [];
 
 impl Caller {
+    /// Somebody who shows no key, where none is needed.
+    pub(super) fn enrolling() -> Self {
+        Self {
+            actor: Actor::User {
+                uid: None,
+                name: None,
+            },
+            roles: ENROLLING,
+            host: None,
+        }
+    }
+
     /// Who asks with this key. The one place that says what each role of a key
     /// may: an administrator who may write may look, and an enrollment token is
     /// no key to ask with.
@@ -79,8 +99,13 @@ impl Caller {
 
 impl Role {
     /// Every role: the admin socket's.
-    pub const ALL: &'static [Self] =
-        &[Self::Broker, Self::Agent, Self::AdminRead, Self::AdminWrite];
+    pub const ALL: &'static [Self] = &[
+        Self::Broker,
+        Self::Agent,
+        Self::AdminRead,
+        Self::AdminWrite,
+        Self::Enrollment,
+    ];
 }
 
 impl fmt::Display for Role {
@@ -90,6 +115,7 @@ impl fmt::Display for Role {
             Self::Agent => "agent",
             Self::AdminRead => "admin-read",
             Self::AdminWrite => "admin-write",
+            Self::Enrollment => "enrollment",
         })
     }
 }
@@ -100,9 +126,11 @@ pub(super) fn guarded<S: Clone + Send + Sync + 'static>(
     role: Role,
     (schemas, mut paths, methods): UtoipaMethodRouter<S>,
 ) -> UtoipaMethodRouter<S> {
-    describe(&mut paths, &format!("Needs the role {role}."), |held| {
-        held.contains(&role)
-    });
+    let who = match role {
+        Role::Enrollment => "Needs no key: the token is in the body.".to_owned(),
+        role => format!("Needs the role {role}."),
+    };
+    describe(&mut paths, &who, |held| held.contains(&role));
     let guard = middleware::from_fn(move |request, next| admit(role, request, next));
     (schemas, paths, methods).map(|methods| methods.route_layer(guard))
 }
@@ -171,12 +199,6 @@ mod tests {
             };
             let host = None;
             request = request.extension(Caller { actor, roles, host });
-            let actor = Actor::User(Some(7));
-            request = request.extension(Caller {
-                actor,
-                roles,
-                host: None,
-            });
         }
         let request = request.body(axum::body::Body::empty()).unwrap();
         let answer = tower_service::Service::call(&mut router, request).await;

@@ -80,7 +80,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Filled<T> {
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Failure> {
         let (head, body) = request.into_parts();
-        let bytes = whole(body).await?;
+        let bytes = whole(body, LARGEST).await?;
         let text = std::str::from_utf8(&bytes).unwrap_or("%");
         if !is_readable(text) {
             return Err(Failure::bad("the form holds an escape that cannot be read"));
@@ -97,8 +97,6 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Filled<T> {
     }
 }
 
-async fn whole(body: Body) -> Result<axum::body::Bytes, Failure> {
-    let body = Limited::new(body, LARGEST).collect();
 /// A whole body of at most so many bytes.
 ///
 /// # Errors

@@ -58,10 +58,9 @@ pub(super) struct Host {
     pub(super) disconnected: u32,
     /// How full it is; `None` for a host that was taken out.
     pub(super) occupancy: Option<Occupancy>,
-    /// Our open tunnels to it, and logons under way that do not come through us.
     /// What its agent says of itself; `None` where it was never heard.
     agent: Option<Agent>,
-    /// Our open tunnels to it.
+    /// Our open tunnels to it, and logons under way that do not come through us.
     pub(super) tunnels: usize,
     /// Those of the tunnels that have not stood.
     pending: usize,

@@ -15,6 +15,7 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
+use super::caller::Peer;
 use super::gate::{Gate, Limits};
 use super::socket::Serving;
 use super::{Api, router, serve};
@@ -107,7 +108,11 @@ impl ApiListener {
             let tls = self.tls.clone();
             tokio::spawn(async move {
                 if let Some(stream) = opened(stream, tls, peer).await {
-                    serve::connection(stream, router, |head| gate.admit(peer.ip(), head)).await;
+                    let router = router.layer(axum::Extension(Peer(peer.ip())));
+                    serve::connection(stream, router, |uri, head| {
+                        gate.admit(peer.ip(), uri.path(), head)
+                    })
+                    .await;
                 }
                 drop((guest, place));
             });

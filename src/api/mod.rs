@@ -17,6 +17,7 @@
 //! | `POST /explain` | read | what would be decided now; changes nothing |
 //! | `GET /hosts/{id}/commands` | read | what its agent was asked to do, and what came of it |
 //! | `POST /hosts/{id}/commands` | write | has its agent do something |
+//! | `POST /agents/enroll` | a token | a host's key |
 //! | `POST /agents/heartbeat` | agent | a host's state in, commands out |
 //! | `POST /reload` | write | reads the configuration now |
 //! | `GET /keys` | read | the keys, without what could be used of them |
@@ -84,7 +85,6 @@ use crate::commands::{Commands, Restarts};
 use crate::config::{Current, Reload};
 use crate::fleet::Fleet;
 use crate::keys::Keyring;
-use crate::tls::Certificates;
 use crate::reports::Intake;
 use crate::tls::Certificates;
 use crate::tunnel::Tunnels;
@@ -162,8 +162,8 @@ fn endpoints() -> OpenApiRouter<Arc<Api>> {
         (place, routes!(tokens::tokens)),
         (read, routes!(commands::list)),
         (write, routes!(commands::give)),
+        (Role::Enrollment, routes!(agents::enroll::enroll)),
         (Role::Agent, routes!(agents::heartbeat::heartbeat)),
-        (read, routes!(openapi::show)),
     ];
     let open = OpenApiRouter::new().routes(caller::open(routes!(openapi::show)));
     let table = table.into_iter();

@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use axum::Router;
-use axum::http::{HeaderMap, Request};
+use axum::http::{HeaderMap, Request, Uri};
 use axum::response::Response;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -31,13 +31,13 @@ const LAST_ANSWER: Duration = Duration::from_secs(30);
 pub(super) async fn connection<I>(
     io: I,
     router: Router,
-    who: impl Fn(&HeaderMap) -> Result<Caller, Failure>,
+    who: impl Fn(&Uri, &HeaderMap) -> Result<Caller, Failure>,
 ) where
     I: AsyncRead + AsyncWrite + Unpin + Send,
 {
     let router = TowerToHyperService::new(router);
     let service = service_fn(|mut request: Request<Incoming>| {
-        let who = who(request.headers());
+        let who = who(request.uri(), request.headers());
         let known = request.extensions_mut();
         match who {
             Ok(caller) => drop(known.insert(caller)),

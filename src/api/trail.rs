@@ -8,9 +8,8 @@ use tracing::info;
 use super::Api;
 use crate::audit::Entry;
 use crate::clock::rfc3339;
-use crate::placement::{Actor, FarmId, HostId, LeaseKey, Timestamp, UserKey};
 use crate::commands::Command;
-use crate::placement::{FarmId, HostId, LeaseKey, Timestamp, UserKey};
+use crate::placement::{Actor, FarmId, HostId, LeaseKey, Timestamp, UserKey};
 use crate::tunnel::Open;
 
 /// Something an administrator did, as a line of the trail with the field names

@@ -270,6 +270,17 @@ impl Intake {
         })
     }
 
+    /// Whether a host was heard a moment ago, configured or not.
+    pub fn is_alive(&self, host: &HostId) -> bool {
+        let offline_after = self.inner.fleet.snapshot().directory.rules().offline_after;
+        let hosts = self.inner.lock();
+        let last = hosts
+            .known
+            .get(host)
+            .and_then(|known| known.kept.last.as_ref());
+        last.is_some_and(|last| self.inner.clock.now().since(last.received) <= offline_after)
+    }
+
     /// Hosts that report and are not configured, by id.
     pub fn unmatched(&self) -> Vec<Unmatched> {
         let directory = Arc::clone(&self.inner.fleet.snapshot().directory);

@@ -89,6 +89,15 @@ impl Asker {
         self.send(&self.request("POST", path, kind, form))
     }
 
+    /// A heartbeat in the name of this host.
+    pub(crate) fn report(&self, host: &str, body: &str) -> Told {
+        let path = "/api/v1/agents/heartbeat";
+        let request = self.request("POST", path, "application/json", body);
+        let request = String::from_utf8(request).unwrap();
+        let named = format!("\r\nX-Agent-ID: {host}\r\n");
+        self.send(request.replacen("\r\n", &named, 1).as_bytes())
+    }
+
     fn send(&self, request: &[u8]) -> Told {
         let mut stream = self.connect();
         stream.write_all(request).unwrap();

@@ -1,7 +1,7 @@
 //! The cast: the real binary, and scripted peers on ports the system chose.
 
-mod asker;
 mod agent;
+mod asker;
 mod broker;
 mod guacd;
 mod host;
@@ -14,9 +14,8 @@ mod wire;
 use std::thread;
 use std::time::{Duration, Instant};
 
-pub(crate) use asker::{Asker, Told};
-pub(crate) use broker::{BINARY, Broker, Site};
 pub(crate) use agent::{ScriptedAgent, session};
+pub(crate) use asker::{Asker, Told};
 pub(crate) use broker::{BINARY, Broker, Site};
 pub(crate) use guacd::{GuacdPeer, ScriptedGuacd};
 pub(crate) use host::{BlackHole, ClosedPort, ScriptedHost};

@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 
 use super::super::Api;
 use super::super::answer::{Answer, Failure, Told};
-use super::super::caller::Caller;
+use super::super::caller::{Caller, Peer};
 use super::super::extract::whole;
 use super::host_of;
 use crate::clock::rfc3339;
@@ -87,6 +87,7 @@ impl FromRequest<Arc<Api>> for Sent {
 pub(in crate::api) async fn heartbeat(
     State(api): State<Arc<Api>>,
     Extension(caller): Extension<Caller>,
+    peer: Option<Extension<Peer>>,
     headers: HeaderMap,
     sent: Sent,
 ) -> Answer<HeartbeatAnswer> {
@@ -96,10 +97,11 @@ pub(in crate::api) async fn heartbeat(
         size,
     } = sent;
     let host = host_of(&caller, &headers, &heartbeat.agent_id)?;
+    let from = peer.map(|Extension(Peer(address))| address.to_string());
     let results = std::mem::take(&mut heartbeat.results);
     let heard = api
         .intake
-        .hear(&api.broker, &host, heartbeat, (arrived, size, None));
+        .hear(&api.broker, &host, heartbeat, (arrived, size, from));
     // One that comes late may bring a result that no later one repeats.
     for command in api.commands.answered(&host, &results).await {
         api.tell_of_answered(&caller.actor, &command);

@@ -1,5 +1,6 @@
 //! What agents call: they say how their hosts are, and are told what to do.
 
+pub(super) mod enroll;
 pub(super) mod heartbeat;
 
 use axum::http::HeaderMap;
@@ -41,14 +42,18 @@ fn host_of(caller: &Caller, headers: &HeaderMap, agent_id: &str) -> Result<HostI
 
 #[cfg(test)]
 mod tests {
-    use super::super::caller::{Actor, Role};
+    use super::super::caller::Role;
     use super::*;
+    use crate::placement::Actor;
 
     fn host(key: Option<&str>, headers: &[&'static str], agent_id: &str) -> Result<String, u16> {
         use axum::response::IntoResponse;
 
         let caller = Caller {
-            actor: Actor::User(None),
+            actor: Actor::User {
+                uid: None,
+                name: None,
+            },
             roles: Role::ALL,
             host: key.map(HostId::from),
         };
