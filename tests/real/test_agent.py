@@ -1,9 +1,4 @@
-"""What a real xrdp host's agent tells, through real logons.
-
-The API here records. Placement that follows the reports belongs into this file, too, once a broker takes
-heartbeats: start a `gateway` with the agents' keys instead of `RecordingApi`, leave a session, and expect the
-next click on its host for the report's sake alone (`reason` in the line "Placed").
-"""
+"""What a real xrdp host's agent tells, through real logons: to an API that records, and to the broker."""
 
 import json
 import pwd
@@ -125,3 +120,48 @@ def test_messages_and_disconnections_reach_the_session_they_name(agent, api, mak
     until(lambda: b.ended, 15, "his tunnel ends")
     assert not a.ended
     assert api.until_session(ann, "Active", since=len(api.reports) - 1)
+
+
+@pytest.fixture
+def reporting(run_dir, farm, gateway):
+    """Both hosts' agents, enrolled by token and heard by the gateway."""
+    agents = []
+    for host in farm.hosts:
+        path = Path(tempfile.mkdtemp(prefix="agent-", dir=run_dir))
+        key = gateway.enrolled(host, path)
+        agents.append(Agent(host, gateway, path, ["logoff"], "2s", key))
+    heard = lambda: all(host["agent"] for host in gateway.told("hosts", "-o", "json")["hosts"])
+    until(heard, 20, lambda: f"both agents are heard\n{gateway.process.tail()}")
+    yield
+    for agent in agents:
+        agent.stop()
+
+
+def test_placement_follows_what_the_agents_report(reporting, gateway, farm, host, make_user, log_on, visit):
+    ann, bob = make_user("ann"), make_user("bob")
+    sessions = lambda: [(s["host"], s["state"])
+                        for s in gateway.told("sessions", "--user", ann.name, "-o", "json")["sessions"]]
+    leases = lambda: gateway.told("leases", "--user", ann.name, "-o", "json")["leases"]
+
+    # Past Guacamole, and on the host that a stranger would not be sent to.
+    outside, crowd = log_on(ann), log_on(bob)
+    until(lambda: sessions() == [(host.id, "active")], 20, lambda: f"{sessions()}\n{gateway.process.tail()}")
+    outside.close()
+    until(lambda: sessions() == [(host.id, "disconnected")], 20, lambda: f"{sessions()}\n{gateway.process.tail()}")
+    scores = {h["id"]: h["newcomer"][0]["score"] for h in gateway.told("hosts", "-o", "json")["hosts"]}
+    assert scores[host.id] < scores[farm.other(host.id).id], scores
+    assert leases() == [], "nothing but the report says where the user is"
+
+    back = visit(gateway, ann)
+    assert (back.host, back.kind) == (host.id, "reconnected")
+    assert gateway.placements(ann)[0]["reason"] == "disconnected session there"
+    gateway.leave(back.client)
+    until(lambda: sessions() == [(host.id, "disconnected")], 20, lambda: f"{sessions()}\n{gateway.process.tail()}")
+    assert [lease["state"] for lease in leases()] == ["lingering"], "a session left behind keeps its lease"
+
+    gateway.told("sessions", "logoff", host.id, "--user", ann.name)
+    until(lambda: leases() == [], 30, lambda: f"{leases()} {sessions()}\n{gateway.process.tail()}")
+    assert sessions() == []
+    done = gateway.lines("Command answered")
+    assert [(line["kind"], line["ok"]) for line in done] == [("logoff", True)], done
+    crowd.close()

@@ -82,13 +82,15 @@ class RecordingApi:
 class Agent:
     """The agent inside an xrdp host's namespaces, where that host is all there is."""
 
-    def __init__(self, host, api, path, commands, interval="300s"):
+    def __init__(self, host, api, path, commands, interval="300s", key=None):
         # The host has a /tmp of its own, which may cover the binary's place.
         program = path / "sessionguard"
         shutil.copy2(binary(), program)
-        key = path / "agent.key"
-        key.touch(mode=0o600)
-        key.write_text(json.dumps({"agent_id": host.id, "token": _TOKEN}))
+        if key is None:
+            key = path / "agent.key"
+            key.touch(mode=0o600)
+            key.write_text(json.dumps({"agent_id": host.id, "token": _TOKEN}))
+        self._secret = json.loads(key.read_text())["token"]
         q = json.dumps  # a JSON string is a TOML string
         config = path / "agent.toml"
         config.write_text(f"""\
@@ -117,7 +119,7 @@ level = "debug"
         if self.process.running():
             os.kill(int(_only_child(self.process.pid)), signal.SIGTERM)
             until(lambda: not self.process.running(), 10, "the agent ends")
-        assert _TOKEN not in self.process.text(), "the key is in the agent's log"
+        assert self._secret not in self.process.text(), "the key is in the agent's log"
 
 
 def _only_child(pid):

@@ -6,6 +6,7 @@ direct mode takes, and sessionguard, which decides for itself, never sees it.
 
 import json
 import os
+import subprocess
 from pathlib import Path
 
 from .process import Process
@@ -84,6 +85,27 @@ class Sessionguard:
         ended = len(self.lines("Tunnel ended"))
         client.close()
         until(lambda: len(self.lines("Tunnel ended")) > ended, 15, lambda: f"tunnel ends\n{self.process.tail()}")
+
+    def told(self, *arguments):
+        """What its command line says, as JSON where that is asked for."""
+        run = subprocess.run([binary(), *arguments, "--config", self._dir / "sessionguard.toml"],
+                             capture_output=True, text=True)
+        assert run.returncode == 0, run.stderr
+        return json.loads(run.stdout) if "json" in arguments else run.stdout.strip()
+
+    def enrolled(self, host, path):
+        """The file with the key of a host's agent, made by the agent's own hand from a token."""
+        token, key = path / "token", path / "agent.key"
+        token.touch(mode=0o600)
+        token.write_text(self.told("keys", "create", "--role", "enrollment", "--host", host.id))
+        subprocess.run([binary(), "agent", "enroll", "--server", self.url, "--token-file", token, "--key-file", key],
+                       check=True, capture_output=True)
+        return key
+
+    @property
+    def url(self):
+        self.process.until(lambda: self.lines("API ready"), 15, "says where its API is")
+        return "http://" + self.lines("API ready")[0]["address"]
 
     def stop(self):
         self.process.stop()
