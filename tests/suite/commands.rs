@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::admin::{answered, get, request, socket};
 use super::asking::asked;
 use super::heartbeats::staffed;
-use crate::support::{Stage, Visit, eventually, session};
+use crate::support::{Stage, Visit, eventually, ourselves, session};
 
 const PATH: &str = "/api/v1/hosts/rds1/commands";
 
@@ -110,7 +110,7 @@ fn a_command_goes_from_the_command_line_to_the_agent_and_its_answer_back() {
         (&json!("done"), &json!("1 sessions"))
     );
     let by = done["asked_by"].as_str().unwrap();
-    assert!(by.starts_with("uid "), "{by}");
+    assert_eq!(by, ourselves().0);
     let line = stage.broker.wait("Command answered", |_| true);
     assert_eq!(line["asked_by"], by);
     let told = eventually("three lines", || {
