@@ -219,10 +219,11 @@ fn a_process_that_was_paused_goes_on_where_it_stood() {
 fn running_out_of_descriptors_passes() {
     let guacd = ScriptedGuacd::polite(Names::rdp("1.6.0"));
     let stage = Stage::adjusted(guacd, 1, |mut site| {
-        site.descriptors = Some(48);
+        site.descriptors = Some(64);
         site
     });
     let (mut visitor, mut peer) = stage.desktop(&Visit::office("ann"));
+    let before = stage.broker.descriptors();
     let crowd: Vec<_> = (0..64)
         .map(|_| Visitor::dial(stage.broker.address()))
         .collect();
@@ -234,7 +235,8 @@ fn running_out_of_descriptors_passes() {
     visitor.hear("sync");
     drop(crowd);
     eventually("descriptors", || {
-        (stage.broker.descriptors() < 30).then_some(())
+        // A probe or two may be under way.
+        (stage.broker.descriptors() <= before + 2).then_some(())
     });
     let (_again, of_again) = stage.tunnel(&Visit::office("ann"));
     assert_eq!(of_again.value("hostname"), "127.0.0.1");

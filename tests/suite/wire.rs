@@ -47,22 +47,7 @@ fn a_hundred_health_checks_leave_no_line_and_never_reach_guacd() {
     stage.assert_guacd_saw(0);
     // The witness's end is logged, so the ends of others would have been.
     stage.broker.ended(&stage.broker.placed("witness"));
-    let mut messages: Vec<_> = stage
-        .broker
-        .said()
-        .iter()
-        .map(|l| l["message"].clone())
-        .collect();
-    messages.retain(|message| message != "Host answers RDP");
-    assert_eq!(
-        messages,
-        [
-            "Health and metrics ready",
-            "Listening",
-            "Placed",
-            "Tunnel ended"
-        ]
-    );
+    assert_eq!(stage.broker.told(), ["Placed", "Tunnel ended"]);
 }
 
 #[test]

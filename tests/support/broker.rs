@@ -231,6 +231,21 @@ impl Broker {
         self.log.lines.lock().unwrap().clone()
     }
 
+    /// What it told of connections: its messages without those of its start and
+    /// of its hosts, which come when they come.
+    pub(crate) fn told(&self) -> Vec<String> {
+        const ELSE: [&str; 4] = [
+            "API ready",
+            "Health and metrics ready",
+            "Host answers RDP",
+            "Listening",
+        ];
+        let said = self.said();
+        let messages = said.iter().filter_map(|line| line["message"].as_str());
+        let told = messages.filter(|message| !ELSE.contains(message));
+        told.map(str::to_owned).collect()
+    }
+
     /// The line of this user's placement.
     pub(crate) fn placed(&self, user: &str) -> Line {
         self.wait("Placed", |line| line["user"] == user)
