@@ -110,6 +110,13 @@ impl Gate {
         })
     }
 
+    /// A request for what is there for everybody, key or not.
+    pub(super) fn pass(&self, from: IpAddr) -> Result<(), Failure> {
+        self.addresses
+            .take(&one_place(from))
+            .map_err(Failure::too_many)
+    }
+
     /// Who sends this request to that path, by its key. Whoever enrolls has none
     /// yet; the token in the body is guessed at no faster than a key.
     pub(super) fn admit(

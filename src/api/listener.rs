@@ -9,6 +9,8 @@ use std::thread;
 use std::time::Duration;
 
 use axum::Router;
+use axum::http::Request;
+use hyper::body::Incoming;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
@@ -18,7 +20,7 @@ use tracing::{debug, info, warn};
 use super::caller::Peer;
 use super::gate::{Gate, Limits};
 use super::socket::Serving;
-use super::{Api, router, serve};
+use super::{Api, page, router, serve};
 use crate::tls::{Acceptor, Stream};
 
 /// Threads that answer.
@@ -66,7 +68,7 @@ impl ApiListener {
         let thread = thread::Builder::new().name("api-listener".to_owned());
         let thread = thread.spawn(move || {
             let gate = Gate::new(api.keys.clone(), Limits::default());
-            let served = self.run(router(api), gate);
+            let served = self.run(page::beside(router(api)), gate);
             runtime.block_on(stopped.run_until_cancelled(served));
             runtime.shutdown_timeout(LAST_WORDS);
         })?;
@@ -109,10 +111,11 @@ impl ApiListener {
             tokio::spawn(async move {
                 if let Some(stream) = opened(stream, tls, peer).await {
                     let router = router.layer(axum::Extension(Peer(peer.ip())));
-                    serve::connection(stream, router, |uri, head| {
-                        gate.admit(peer.ip(), uri.path(), head)
-                    })
-                    .await;
+                    let who = |asked: &Request<Incoming>| match asked.uri().path() {
+                        path if page::is_page(path) => gate.pass(peer.ip()).map(|()| None),
+                        path => gate.admit(peer.ip(), path, asked.headers()).map(Some),
+                    };
+                    serve::connection(stream, router, who).await;
                 }
                 drop((guest, place));
             });

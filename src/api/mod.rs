@@ -24,6 +24,7 @@
 //! | `POST /keys`, `DELETE /keys/{id}` | write | makes one, ends one |
 //! | `POST /broker/resolve` | broker | places somebody who does not come through us |
 //! | `POST /broker/tokens` | broker | the same as forms |
+//! | `GET /whoami` | any | the caller's name, and what it may |
 //! | `GET /openapi.json` | any | all of this, for programs |
 //!
 //! ```text
@@ -56,6 +57,7 @@ mod listing;
 mod modes;
 mod narrow;
 mod openapi;
+mod page;
 mod rates;
 mod record;
 mod refused;
@@ -70,6 +72,7 @@ mod tokens;
 mod trail;
 mod tunnels;
 mod user;
+mod whoami;
 mod whose;
 
 use std::sync::Arc;
@@ -165,7 +168,9 @@ fn endpoints() -> OpenApiRouter<Arc<Api>> {
         (Role::Enrollment, routes!(agents::enroll::enroll)),
         (Role::Agent, routes!(agents::heartbeat::heartbeat)),
     ];
-    let open = OpenApiRouter::new().routes(caller::open(routes!(openapi::show)));
+    let open = OpenApiRouter::new()
+        .routes(caller::open(routes!(openapi::show)))
+        .routes(caller::open(routes!(whoami::show)));
     let table = table.into_iter();
     table.fold(open, |router, (role, routes)| {
         router.routes(caller::guarded(role, routes))

@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use axum::Router;
-use axum::http::{HeaderMap, Request, Uri};
+use axum::http::Request;
 use axum::response::Response;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -27,20 +27,20 @@ const STAY: Duration = Duration::from_secs(120);
 const LAST_ANSWER: Duration = Duration::from_secs(30);
 
 /// Serves it to its end. `who` says who asks, from the head of each request, or
-/// why that one is turned away.
+/// why that one is turned away; nobody, of what is there for everybody.
 pub(super) async fn connection<I>(
     io: I,
     router: Router,
-    who: impl Fn(&Uri, &HeaderMap) -> Result<Caller, Failure>,
+    who: impl Fn(&Request<Incoming>) -> Result<Option<Caller>, Failure>,
 ) where
     I: AsyncRead + AsyncWrite + Unpin + Send,
 {
     let router = TowerToHyperService::new(router);
     let service = service_fn(|mut request: Request<Incoming>| {
-        let who = who(request.uri(), request.headers());
+        let who = who(&request);
         let known = request.extensions_mut();
         match who {
-            Ok(caller) => drop(known.insert(caller)),
+            Ok(caller) => drop(caller.and_then(|caller| known.insert(caller))),
             Err(failure) => drop(known.insert(failure)),
         }
         router.call(request)

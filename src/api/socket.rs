@@ -155,7 +155,7 @@ impl AdminSocket {
             let uid = credentials.map(|credentials| credentials.uid()).ok();
             let (caller, router) = (self.caller(uid), router.clone());
             tokio::spawn(async move {
-                serve::connection(stream, router, |_, _| Ok(caller.clone())).await;
+                serve::connection(stream, router, |_| Ok(Some(caller.clone()))).await;
                 drop(place);
             });
         }

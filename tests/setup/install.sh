@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what tests/real needs: guacd 1.3.0, xrdp, TigerVNC, OpenSSH, promtool, and the Guacamole clients that
-# others wrote, in Python (a venv), JavaScript (npm) and Java (Maven). Called by tests/real/run; safe to run again, quick when nothing is missing.
+# Installs what tests/real needs: guacd 1.3.0, xrdp, TigerVNC, OpenSSH, promtool, Chromium, and what others
+# wrote in Python (a venv), JavaScript (npm) and Java (Maven). Called by tests/real/run; safe to run again, quick when nothing is missing.
 #
 # Exit: 0 all there; 10 it cannot be had here (the last lines say what and why); other: a fault of
 # this script.
@@ -11,6 +11,7 @@ venv=$repo/tests/.cache/venv
 requirements=$repo/tests/setup/requirements.txt
 lite=$repo/tests/.cache/guacamole-lite
 common=$repo/tests/.cache/guacamole-common
+axe=$repo/tests/.cache/axe-core
 foreign=$repo/tests/real/foreign
 log=$repo/tests/.cache/install.log
 
@@ -19,6 +20,7 @@ guacd_packages=(guacd libguac-client-rdp0 libguac-client-vnc0 libguac-client-ssh
 # python3-venv serves machines whose python3 is Debian's own, where venv is a package apart.
 packages=(xrdp tigervnc-standalone-server xterm x11-utils x11-xserver-utils xauth xfonts-base fonts-dejavu-core
           iproute2 procps util-linux passwd python3-venv openssh-server openssh-client
+          chromium chromium-driver  # the page of the API is looked at with it
           mono-mcs mono-runtime)  # the C# inside of the Windows agent is compiled
 # By the command they bring: Node and Java are often there from elsewhere.
 commands=(node:nodejs npm:npm javac:default-jdk-headless mvn:maven openssl:openssl promtool:prometheus)
@@ -106,15 +108,18 @@ if ! cmp -s "$requirements" "$stamp"; then
 fi
 
 # So are the others; both lists pin every version.
-stamp=$lite/.lock
-if ! cmp -s "$foreign/guacamole-lite/package-lock.json" "$stamp"; then
-    echo "making $lite"
-    rm -rf "$lite"
-    mkdir -p "$lite"
-    cp "$foreign"/guacamole-lite/package{,-lock}.json "$lite"
-    (cd "$lite" && npm ci --ignore-scripts --no-audit --no-fund) >>"$log" 2>&1 || cannot "npm ci failed"
-    cp "$lite/package-lock.json" "$stamp"
-fi
+for made in "$lite" "$axe"; do
+    pinned=$foreign/$(basename "$made")
+    stamp=$made/.lock
+    if ! cmp -s "$pinned/package-lock.json" "$stamp"; then
+        echo "making $made"
+        rm -rf "$made"
+        mkdir -p "$made"
+        cp "$pinned"/package{,-lock}.json "$made"
+        (cd "$made" && npm ci --ignore-scripts --no-audit --no-fund) >>"$log" 2>&1 || cannot "npm ci failed"
+        cp "$made/package-lock.json" "$stamp"
+    fi
+done
 stamp=$common/.pom
 if ! cmp -s "$foreign/guacamole-common/pom.xml" "$stamp"; then
     echo "making $common"

@@ -30,6 +30,7 @@ const ENDPOINTS: &[&str] = &[
     "GET /api/v1/status",
     "GET /api/v1/tunnels",
     "GET /api/v1/tunnels/{id}",
+    "GET /api/v1/whoami",
     "PATCH /api/v1/farms/{id}",
     "PATCH /api/v1/hosts/{id}",
     "POST /api/v1/agents/enroll",
@@ -96,7 +97,7 @@ fn every_endpoint_is_in_the_document_and_answers() {
         assert!(!nowhere, "{method} {path}");
         let said = operation["description"].as_str().unwrap();
         let role = match (method.as_str(), path.as_str()) {
-            (_, "/api/v1/openapi.json") => "Needs a key of any role.",
+            (_, "/api/v1/openapi.json" | "/api/v1/whoami") => "Needs a key of any role.",
             (_, "/api/v1/agents/enroll") => "Needs no key: the token is in the body.",
             (_, "/api/v1/agents/heartbeat") => "Needs the role agent.",
             (_, path) if path.starts_with("/api/v1/broker/") => "Needs the role broker.",
