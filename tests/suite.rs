@@ -41,6 +41,7 @@ mod suite {
     mod modes;
     mod observe;
     mod openapi;
+    mod page;
     mod parameters;
     mod people;
     mod placement_wire;

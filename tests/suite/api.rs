@@ -69,7 +69,9 @@ fn each_endpoint_is_there_for_its_roles_and_for_nobody_else() {
                 continue;
             }
             let may: &[&str] = match (method.as_str(), path.as_str()) {
-                (_, DOCUMENT) => &["broker", "agent", "admin-read", "admin-write"],
+                (_, DOCUMENT | "/api/v1/whoami") => {
+                    &["broker", "agent", "admin-read", "admin-write"]
+                }
                 (_, "/api/v1/agents/heartbeat") => &["agent"],
                 (_, path) if path.starts_with("/api/v1/broker/") => &["broker"],
                 ("GET", _) | (_, "/api/v1/explain") => &["admin-read", "admin-write"],

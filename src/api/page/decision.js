@@ -8,6 +8,8 @@ import { moment, outcome, plural, rule, span, whose, written } from "./words.js"
 const ACTS = { placement: "acted on", observation: "observed only, nothing was changed", "dry-run": "dry run, nothing was changed" };
 const TRUST = { doubtful: " (doubtful: the Guacamole login is somebody else)", ambiguous: " (ambiguous: several domains know this name)" };
 
+const NAMED = 3; // hosts that were out and are named, at most
+
 /** What came out and by which rule, in a sentence. */
 export function sentence(record) {
   if (record.outcome === "unmatched") return "Passed through: the connection names no resource";
@@ -20,17 +22,20 @@ function comparison({ host, reason, decision }) {
   const open = decision.candidates.filter(({ exclusion }) => !exclusion).sort((a, b) => b.score.total - a.score.total);
   const own = open.find((candidate) => candidate.host === host);
   const next = open.find((candidate) => candidate.host !== host);
-  const out = decision.candidates.length - open.length;
-  const others = out ? `; ${plural(out, "host")} out` : "";
+  const out = decision.candidates.filter(({ exclusion }) => exclusion);
+  const named = out.map(({ host, exclusion }) => `; ${host} was out: ${rule(exclusion)}`);
+  const others = out.length <= NAMED ? named.join("") : `; ${plural(out.length, "host")} out`;
   if (!own) return others;
-  return next ? `, ${own.score.total.toFixed(1)} before ${next.host} with ${next.score.total.toFixed(1)}${others}` : `, the only host that was usable${others}`;
+  if (!next) return `, the only host that was usable${others}`;
+  const [best, second] = [own, next].map(({ score }) => score.total.toFixed(1));
+  return best === second ? `, ${best} as ${next.host} has, too${others}` : `, ${best} before ${next.host} with ${second}${others}`;
 }
 
 export function explanation(record) {
   const { decision } = record;
   const asked = Object.entries(record.asked).map(([name, value]) => `${name.replaceAll("_", " ")} ${value}`);
   const told = facts([
-    ["Outcome", [outcome(record.outcome), " ", { text: sentence(record), tone: "strong" }]],
+    ["Outcome", { ...outcome(record.outcome), text: sentence(record) }],
     ["Made", [moment(record.time), `, ${ACTS[record.act] ?? record.act}`]],
     ["User", `${whose(record) || "not known: Guacamole asks for it"}${TRUST[decision?.trust] ?? ""}`],
     ["Asked for", asked.join(", ")],

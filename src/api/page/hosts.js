@@ -4,7 +4,7 @@ import { get } from "./api.js";
 import { make, section } from "./dom.js";
 import { orderForm } from "./order.js";
 import { Table } from "./table.js";
-import { mode, newcomer, order, probe, report, score, usable, users } from "./words.js";
+import { mode, moment, newcomer, order, probe, report, score, usable, users } from "./words.js";
 
 function hostTable(label) {
   return new Table({
@@ -17,6 +17,7 @@ function hostTable(label) {
       { name: "Farms", cell: (h) => h.farms.join(", "), value: (h) => h.farms.join(", ") },
       { name: "Mode", cell: (h) => mode(h.mode), value: (h) => h.mode },
       { name: "Newcomers", cell: newcomer, value: (h) => (usable(h) ? "" : (h.newcomer[0]?.out ?? "-")) },
+      { name: "Order", wide: true, cell: (h) => [...[order(h.order)].flat(), ...(h.announced.length ? [{ text: ` +${h.announced.length} announced`, tone: "faint" }] : [])], value: (h) => h.order?.reason ?? "" },
       { name: "Score", figure: true, cell: score, value: (h) => Math.max(...h.newcomer.map(({ score }) => score), -1e9) },
       { name: "Users", figure: true, cell: users, value: (h) => h.occupancy?.users ?? -1 },
       { name: "Active", figure: true, cell: (h) => String(h.active), value: (h) => h.active },
@@ -24,9 +25,8 @@ function hostTable(label) {
       { name: "Tunnels", figure: true, cell: (h) => String(h.tunnels), value: (h) => h.tunnels },
       { name: "Logons", figure: true, cell: (h) => (h.occupancy ? `${h.occupancy.pending} of ${h.occupancy.pending_cap}` : ""), value: (h) => h.pending },
       { name: "Health", figure: true, cell: (h) => String(h.health), value: (h) => h.health },
-      { name: "Probe", cell: probe, value: (h) => h.probe },
+      { name: "Probe", cell: (h) => (h.probe === "answering" ? { text: "answers", title: `since ${moment(h.probe_since).text}` } : probe(h)), value: (h) => h.probe },
       { name: "Report", cell: report, value: (h) => h.report_age_seconds ?? -1 },
-      { name: "Order", cell: (h) => [...[order(h.order)].flat(), ...(h.announced.length ? [{ text: ` +${h.announced.length} announced`, tone: "faint" }] : [])], value: (h) => h.order?.reason ?? "" },
     ],
   });
 }

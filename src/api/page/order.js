@@ -14,8 +14,8 @@ const MODES = [
 const FIELDS = [
   ["reason", "Reason", "for administrators", { type: "text", maxlength: "500" }],
   ["message", "Message", "for users", { type: "text", maxlength: "500" }],
-  ["from", "From", "empty: now", { type: "datetime-local" }],
-  ["until", "Until", "empty: until the next order", { type: "datetime-local" }],
+  ["from", "From", "your clock; empty: now", { type: "datetime-local" }],
+  ["until", "Until", "empty: the next order", { type: "datetime-local" }],
 ];
 
 /** `target`: `hosts` or `farms`; `given` is called when an order was taken. */
@@ -33,9 +33,10 @@ export function orderForm(target, id, given) {
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     fault.textContent = "";
+    const entered = new FormData(form); // nothing is read of what is disabled
     whole.disabled = true;
     try {
-      const done = await give(target, id, wish(new FormData(form)));
+      const done = await give(target, id, wish(entered));
       if (!done) return;
       form.reset();
       say(told(done));

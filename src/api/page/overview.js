@@ -35,7 +35,7 @@ function alarms(status, farms) {
   if (status.audit_lines_lost) alarm(`${plural(status.audit_lines_lost, "line")} missing in the audit trail.`);
   if (status.mode === "observe") notice("The broker only observes: connections go where they went before.");
   const never = status.resources_never_matched;
-  if (never.length) notice(`No connection named since the start: ${never.join(", ")}.`);
+  if (never.length) notice(`Resources that no connection named since the start: ${never.join(", ")}.`);
   const names = status.hostnames_never_matched;
   if (names.length) notice(`Host names that led to no resource: ${names.slice(0, 10).map(({ hostname, times }) => `${hostname} (${times})`).join(", ")}${names.length > 10 ? "…" : ""}`);
   return found.sort((a, b) => a.kind.localeCompare(b.kind));
@@ -62,7 +62,7 @@ export function overview() {
       { name: "Active", figure: true, cell: (f) => String(f.active), value: (f) => f.active },
       { name: "Disconnected", figure: true, cell: (f) => String(f.disconnected), value: (f) => f.disconnected },
       { name: "Tunnels", figure: true, cell: (f) => String(f.tunnels), value: (f) => f.tunnels },
-      { name: "Resources", cell: (f) => f.resources.join(", "), value: (f) => f.resources.join(", ") },
+      { name: "Resources", wide: true, cell: (f) => f.resources.join(", "), value: (f) => f.resources.join(", ") },
     ],
   });
   let said;
@@ -78,7 +78,7 @@ export function overview() {
       const numbers = [open, out, sum((host) => host.occupancy?.users ?? 0), sum((host) => host.active), sum((host) => host.disconnected), status.tunnels];
       if (said !== (said = JSON.stringify([found, numbers]))) {
         list.replaceChildren(...(found.length ? found.map(line) : [make("li", { class: "good" }, make("span", { class: "mark", "aria-hidden": "true" }, "✓"), "Nothing to look at.")]));
-        figures.replaceChildren(figure(numbers[0], "hosts usable", "good"), figure(out, "hosts out", out && "bad"), figure(numbers[2], "users"),
+        figures.replaceChildren(figure(numbers[0], "hosts usable", "good"), figure(out, "hosts out", out && "warn"), figure(numbers[2], "users"),
           figure(numbers[3], "active sessions"), figure(numbers[4], "disconnected sessions"), figure(numbers[5], "open tunnels"));
       }
       table.update(farms);

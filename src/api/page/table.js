@@ -6,6 +6,8 @@ import { plural } from "./words.js";
 
 const compare = (a, b) => (typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b), undefined, { numeric: true }));
 
+const kind = ({ figure, wide }) => (figure ? "figure" : wide && "wide");
+
 export class Table {
   #columns;
   #id;
@@ -15,28 +17,29 @@ export class Table {
   #body = make("tbody");
   #heads;
   #count = make("span", { class: "count", role: "status" });
+  #bar;
   #empty;
   #filter;
 
   /**
-   * `columns`: `name`, `cell(row)` (see `part`) and at will `value(row)` to sort by and `figure`.
+   * `columns`: `name`, `cell(row)` (see `part`) and at will `value(row)` to sort by, `figure` and `wide`.
    * `sort`: a column's place, `down` with the greatest first. Without `filter` there is no box for it.
    */
   constructor({ label, noun, columns, id, sort = { at: 0, down: false }, empty, filter = true }) {
     [this.#columns, this.#id, this.#sort, this.#noun] = [columns, id, sort, noun];
     this.#heads = columns.map((column, at) =>
-      make("th", { scope: "col", class: column.figure && "figure" },
+      make("th", { scope: "col", class: kind(column) },
         column.value ? make("button", { type: "button", class: "sort", onclick: () => this.#sortBy(at) }, column.name) : column.name));
     this.#empty = make("p", { class: "faint", hidden: true }, empty);
     const table = make("table", { "aria-label": label }, make("thead", {}, make("tr", {}, this.#heads)), this.#body);
     // Wider than a small screen: it scrolls by itself, with the keyboard, too.
     const frame = make("div", { class: "frame", tabindex: "0", role: "region", "aria-label": `${label}, scrolls` }, table);
-    const bar = make("p", { class: "bar" }, this.#count);
+    this.#bar = make("p", { class: "bar" }, this.#count);
     if (filter) {
       this.#filter = make("input", { type: "search", class: "filter", placeholder: "any column", oninput: () => this.#show() });
-      bar.prepend(make("label", {}, "Filter ", this.#filter));
+      this.#bar.prepend(make("label", {}, "Filter ", this.#filter));
     }
-    this.element = make("div", { class: "table" }, bar, frame, this.#empty);
+    this.element = make("div", { class: "table" }, this.#bar, frame, this.#empty);
     this.#markSort();
   }
 
@@ -61,8 +64,8 @@ export class Table {
   }
 
   #add(id) {
-    const cells = this.#columns.map(({ figure }, at) =>
-      at === 0 ? make("th", { scope: "row" }) : make("td", { class: figure && "figure" }));
+    const cells = this.#columns.map((column, at) =>
+      at === 0 ? make("th", { scope: "row" }) : make("td", { class: kind(column) }));
     const known = { line: make("tr", {}, cells), cells, said: [] };
     this.#rows.set(id, known);
     return known;
@@ -104,6 +107,7 @@ export class Table {
     const count = shown === all ? plural(all, this.#noun) : `${shown} of ${plural(all, this.#noun)}`;
     if (this.#count.textContent !== count) this.#count.textContent = count;
     this.#empty.hidden = all > 0;
+    this.#bar.hidden = all === 0 && !this.#bar.contains(document.activeElement);
     this.element.querySelector(".frame").hidden = all === 0;
   }
 

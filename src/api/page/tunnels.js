@@ -9,7 +9,7 @@ import { bytes, moment } from "./words.js";
 const hostLink = (host) => (host ? { text: host, href: `#/host/${encodeURIComponent(host)}` } : { text: "passed through", tone: "faint" });
 
 /** `ended` is called when one was told to end. */
-export function tunnelTable(label, ended) {
+export function tunnelTable(label, ended, filter = true) {
   const end = async (tunnel) => {
     const whose = tunnel.user ?? tunnel.login ?? "somebody";
     const sure = await question({
@@ -28,6 +28,7 @@ export function tunnelTable(label, ended) {
   };
   return new Table({
     label,
+    filter,
     noun: "tunnel",
     id: (tunnel) => tunnel.id,
     empty: "No tunnel is open.",
@@ -42,7 +43,7 @@ export function tunnelTable(label, ended) {
       { name: "To guacd", figure: true, cell: (t) => bytes(t.to_guacd), value: (t) => t.to_guacd },
       { name: "To Guacamole", figure: true, cell: (t) => bytes(t.to_guacamole), value: (t) => t.to_guacamole },
       { name: "Decision", cell: (t) => (t.decision_id ? { text: "why", href: `#/decision/${t.decision_id}`, title: t.decision_id } : "") },
-      { name: "", cell: (t) => ({ text: "End", act: end, off: !mayWrite(), title: whyNot(), label: `End the tunnel of ${t.user ?? t.login ?? t.id}` }) },
+      { name: "End", cell: (t) => ({ text: "End", act: end, off: !mayWrite(), title: whyNot(), label: `End the tunnel of ${t.user ?? t.login ?? t.id}` }) },
     ],
   });
 }

@@ -19,7 +19,7 @@ export function user(again) {
     make("small", { id: "user-help", class: "faint" }, "spelled any way: ann, CORP\\ann, ann@corp.example"));
   const answer = make("p", { class: "answer", role: "status" });
   const sessions = sessionTable("Sessions of the user", "No host reports a session of this user.");
-  const tunnels = tunnelTable("Open tunnels of the user", again);
+  const tunnels = tunnelTable("Open tunnels of the user", again, false);
   const leases = leaseTable();
   const decisions = new DecisionList({ empty: "No decision about this user is kept." });
   const found = make("div", { hidden: true }, answer, section("Open tunnels", tunnels.element), section("Decisions, newest first", decisions.element),

@@ -159,14 +159,17 @@ class Site:
         self.hosts = {id: ScriptedHost(id, farm, last) for id, farm, last in
                       [("rds-1", "office", 61), ("rds-2", "office", 62), ("rds-3", "office", 63), ("fin-1", "finance", 64)]}
         self.config = run_dir / "sessionguard.toml"
-        self.config.write_text(_config(run_dir, self.guacd, self.hosts.values()))
+        address = net.address(59)
+        api = f"{address}:{net.free_port(address)}"  # the same after a restart
+        self.config.write_text(_config(run_dir, self.guacd, self.hosts.values(), api))
         self._env = {k: v for k, v in os.environ.items() if not k.startswith("SESSIONGUARD_")}
         self._log = run_dir / "sessionguard.log"
         self.start()
 
     def start(self):
+        before = len(self.lines("API ready")) if self._log.exists() else 0
         self.process = Process("sessionguard", [binary(), "serve", "--config", self.config], self._log, env=self._env)
-        self.process.until(lambda: self.lines("API ready") and self.lines("Listening"), 15, "says where it listens")
+        self.process.until(lambda: len(self.lines("API ready")) > before and len(self.lines("Listening")) > before, 15, "says where it listens")
         self.url = f"http://{self.lines('API ready')[-1]['address']}/"
         host, _, port = self.lines("Listening")[-1]["address"].rpartition(":")
         self._address = (host, int(port))
@@ -174,7 +177,7 @@ class Site:
         self.until_usable(*self.hosts)
 
     def lines(self, message):
-        entries = (json.loads(line) for line in self.process.text().splitlines() if line.endswith("}"))
+        entries = (json.loads(line) for line in self._log.read_text(errors="replace").splitlines() if line.endswith("}"))
         entries = ({**entry, **entry.pop("fields", {})} for entry in entries)
         return [entry for entry in entries if entry.get("message") == message]
 
@@ -212,7 +215,7 @@ class Site:
             component.stop()
 
 
-def _config(run_dir, guacd, hosts):
+def _config(run_dir, guacd, hosts, api):
     q = json.dumps  # a JSON string is a TOML string
     head = f"""\
 [guacd]
@@ -227,7 +230,7 @@ drain_timeout = "0s"
 interval = "1s"
 timeout = "1s"
 [api]
-listen = "127.0.0.1:0"
+listen = {q(api)}
 [log]
 format = "json"
 [[farms]]
