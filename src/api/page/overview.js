@@ -7,6 +7,8 @@ import { moment, plural, span, usable, written } from "./words.js";
 
 const SOON = 14 * 86_400_000; // milliseconds before a certificate's end
 
+const NAMED = 8; // hosts that one line names, at most
+
 /** What is wrong, worst first: `alarm` wants somebody, `notice` may be meant. */
 function alarms(status, farms) {
   const found = [];
@@ -17,13 +19,15 @@ function alarms(status, farms) {
     if (!farm.enabled) notice("Farm ", link, " is disabled: it places nobody.");
     else if (farm.hosts_open === 0) alarm("Farm ", link, " has no usable host: new users are refused.");
   }
-  for (const host of status.hosts) {
-    const link = { text: host.id, href: `#/host/${encodeURIComponent(host.id)}` };
-    const since = host.probe_since ? [" since ", moment(host.probe_since)] : [];
-    if (host.probe === "failing" && host.tunnels > 0) alarm("The probe of ", link, ` fails${since.length ? "" : "."}`, ...since, ` while ${plural(host.tunnels, "tunnel")} stand: the probe's way may be blocked.`);
-    else if (host.probe === "failing") alarm("Host ", link, " does not answer", ...since, ".");
-    if (host.reach === "silent") alarm("The agent of ", link, ` is silent for ${span(host.report_age_seconds)}.`);
-  }
+  const failing = status.hosts.filter((host) => host.probe === "failing");
+  const blocked = failing.filter((host) => host.tunnels > 0);
+  // What is in maintenance may be switched off.
+  const dead = failing.filter((host) => host.tunnels === 0 && host.mode !== "maintenance");
+  const silent = status.hosts.filter((host) => host.reach === "silent" && host.mode !== "maintenance");
+  const since = (host) => [" since ", moment(host.probe_since)];
+  if (dead.length) alarm(`${plural(dead.length, "host does", "hosts do")} not answer: `, ...named(dead, since), ".");
+  if (blocked.length) alarm("The probe fails while tunnels are open, so its way may be blocked: ", ...named(blocked, since), ".");
+  if (silent.length) alarm(`${plural(silent.length, "agent is", "agents are")} silent: `, ...named(silent, (host) => [` for ${span(host.report_age_seconds)}`]), ".");
   const attempt = status.reload?.attempt;
   if (attempt?.findings.length) alarm("The changed configuration was not taken over at ", moment(written(attempt.at)), `: ${attempt.findings.join("; ")}`);
   if (status.reload?.restart.length) notice(`Waits for a restart: ${status.reload.restart.join(", ")}.`);
@@ -39,6 +43,13 @@ function alarms(status, farms) {
   const names = status.hostnames_never_matched;
   if (names.length) notice(`Host names that led to no resource: ${names.slice(0, 10).map(({ hostname, times }) => `${hostname} (${times})`).join(", ")}${names.length > 10 ? "…" : ""}`);
   return found.sort((a, b) => a.kind.localeCompare(b.kind));
+}
+
+/** Links to the first of these hosts, and how many more there are. */
+function named(hosts, more) {
+  const shown = hosts.slice(0, NAMED).flatMap((host, at) =>
+    [at ? ", " : "", { text: host.id, href: `#/host/${encodeURIComponent(host.id)}` }, ...more(host)]);
+  return hosts.length > NAMED ? [...shown, ` and ${hosts.length - NAMED} more`] : shown;
 }
 
 const figure = (number, name, tone) => make("p", { class: `figure ${tone ?? ""}` }, make("strong", {}, String(number)), ` ${name}`);

@@ -39,8 +39,9 @@ async function look() {
     answered();
   } catch (error) {
     if (view === shown) failed(error);
+  } finally {
+    looking = false;
   }
-  looking = false;
   if (!shown) return;
   if (again || view !== shown) {
     again = false;
