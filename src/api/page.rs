@@ -70,7 +70,8 @@ const HEAD: [(HeaderName, &str); 6] = [
 
 /// Whether this path is the page's, and not the API's.
 pub(super) fn is_page(path: &str) -> bool {
-    path == "/" || path.starts_with(BESIDE)
+    let name = path.strip_prefix(BESIDE);
+    path == "/" || name.is_some_and(|name| !name.is_empty() && !name.contains('/'))
 }
 
 /// The page beside what else there is.

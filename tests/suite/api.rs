@@ -218,8 +218,8 @@ fn noise_oversize_and_depth_are_refused() {
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
         b"6.select,3.rdp;\r\n\r\n",
         b"\0\0\0\0\r\n\r\n",
-        b"GET / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
-        b"GET / HTTP/1.1\r\nTransfer-Encoding: chunked\r\nContent-Length: 2\r\n\r\nzz",
+        b"GET /api/v1/status HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+        b"GET /api/v1/status HTTP/1.1\r\nTransfer-Encoding: chunked\r\nContent-Length: 2\r\n\r\nzz",
     ] {
         let mut stream = admin.connect();
         let _ = stream.write_all(noise);

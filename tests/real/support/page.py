@@ -222,6 +222,8 @@ def _config(run_dir, guacd, hosts, api):
 address = {q(f"{guacd.host}:{guacd.port}")}
 [[listen]]
 address = "127.0.0.1:0"
+[health]
+listen = "127.0.0.1:0"
 [store]
 path = {q(str(run_dir / "sessionguard.redb"))}
 [broker]
