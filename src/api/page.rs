@@ -3,9 +3,10 @@
 
 use axum::Router;
 use axum::extract::{Path, Request};
+use axum::http::StatusCode;
 use axum::http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, REFERRER_POLICY,
-    X_CONTENT_TYPE_OPTIONS,
+    ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue,
+    REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
 };
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
@@ -77,8 +78,8 @@ pub(super) fn is_page(path: &str) -> bool {
 /// The page beside what else there is.
 pub(super) fn beside(api: Router) -> Router {
     Router::new()
-        .route("/", get(async || file(HTML, INDEX)))
-        .route("/page/{name}", get(named))
+        .route("/", get(async || file(HTML, INDEX)).fallback(only_get))
+        .route("/page/{name}", get(named).fallback(only_get))
         .layer(middleware::from_fn(unless_turned_away))
         .layer(middleware::from_fn(answer::uniform))
         .layer(middleware::map_response(with_policy))
@@ -91,6 +92,15 @@ async fn unless_turned_away(request: Request, next: Next) -> Result<Response, Fa
         Some(failure) => Err(failure.clone()),
         None => Ok(next.run(request).await),
     }
+}
+
+/// A router would say so behind every layer, and in other words.
+async fn only_get() -> Response {
+    let text = "this path answers GET only".to_owned();
+    let mut response = Failure::new(StatusCode::METHOD_NOT_ALLOWED, text).into_response();
+    let allow = HeaderValue::from_static("GET,HEAD");
+    response.headers_mut().insert(ALLOW, allow);
+    response
 }
 
 async fn named(Path(name): Path<String>) -> Result<Response, Failure> {
