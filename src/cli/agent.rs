@@ -89,6 +89,7 @@ fn report(config: &Path) -> ExitCode {
     });
     // Somebody may still be waiting for a file system that never answers.
     runtime.shutdown_background();
+    logging::finish();
     code
 }
 

@@ -24,7 +24,7 @@ pub(super) fn run(config: &Path) -> ExitCode {
             return ExitCode::from(FAILED);
         }
     };
-    runtime.block_on(async {
+    let code = runtime.block_on(async {
         let taken = Signals::take().and_then(|signals| Ok((signals, Hangups::take()?)));
         let (signals, hangups) = match taken {
             Ok(taken) => taken,
@@ -46,5 +46,7 @@ pub(super) fn run(config: &Path) -> ExitCode {
                 ExitCode::from(FAILED)
             }
         }
-    })
+    });
+    logging::finish();
+    code
 }

@@ -1,6 +1,12 @@
 //! What the log says of a tunnel, and what it never says.
 
-use crate::support::{Names, ScriptedGuacd, Stage, Visit, Visitor};
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::process::{Child, ChildStderr, Command, Stdio};
+
+use crate::support::{
+    BINARY, Names, ScriptedGuacd, ScriptedHost, Site, Stage, Visit, Visitor, eventually,
+};
 
 #[test]
 fn a_tunnel_leaves_one_line_at_its_placement_and_one_at_its_end() {
@@ -155,5 +161,68 @@ fn no_secret_is_ever_logged_and_no_secret_is_ever_told() {
     assert!(told.len() >= 4, "refusals were told: {told:?}");
     for mark in [MARK, &MARK[..6], &MARK[6..]] {
         assert_eq!(holds(mark), 0, "{mark} in {said:#?} {told:?}");
+    }
+}
+
+/// A broker whose log is read up to where it listens, and from then on by nobody.
+struct Unread {
+    child: Child,
+    reader: Option<BufReader<ChildStderr>>,
+    address: SocketAddr,
+}
+
+impl Unread {
+    fn start(site: &Site) -> Self {
+        let mut command = Command::new(BINARY);
+        command.arg("serve").arg("--config").arg(site.write());
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+        let mut reader = BufReader::new(child.stderr.take().unwrap());
+        let address = loop {
+            let mut line = String::new();
+            assert!(reader.read_line(&mut line).unwrap() > 0, "it has ended");
+            let line: serde_json::Value = serde_json::from_str(&line).unwrap();
+            if line["message"] == "Listening" {
+                break line["address"].as_str().unwrap().parse().unwrap();
+            }
+        };
+        Self {
+            child,
+            reader: Some(reader),
+            address,
+        }
+    }
+}
+
+impl Drop for Unread {
+    fn drop(&mut self) {
+        // Fails where the process has ended and was waited for.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_reader_of_the_log_that_stalls_or_has_left_holds_up_nobody() {
+    for leaves in [true, false] {
+        let guacd = ScriptedGuacd::polite(Names::rdp("1.6.0"));
+        let host = ScriptedHost::up();
+        let site = Stage::site(guacd.address(), &[host.address()]);
+        let mut broker = Unread::start(&site);
+        if leaves {
+            broker.reader = None;
+        }
+        // Twice as much as a pipe holds.
+        for number in 0..20 {
+            let user = format!("{}{number}", "x".repeat(6000));
+            let mut visitor = Visitor::dial(broker.address);
+            visitor.click(&Visit::office(&user));
+            visitor.ready();
+            assert_eq!(guacd.ready().value("username"), user);
+        }
+        let kill = format!("kill -TERM {}", broker.child.id());
+        let killed = Command::new("sh").args(["-c", &kill]).status().unwrap();
+        assert!(killed.success());
+        let ended = eventually("the broker's end", || broker.child.try_wait().unwrap());
+        assert!(ended.success(), "{ended}");
     }
 }
