@@ -18,8 +18,9 @@ use tokio::net::UnixStream;
 use tokio::time::timeout;
 
 use super::server::{SERVER, Server, TOKEN_FILE, Trust};
-use super::table::Paint;
+use super::table::{Paint, harmless, visible};
 use super::{BAD_CONFIGURATION, DEFAULT_CONFIG, FAILED, UNREACHABLE, USAGE, complain, say};
+use crate::config::{self, Faults};
 
 /// A placement may take 14 s, and so may a dry run of one.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -56,7 +57,7 @@ impl Asking {
     ) -> ExitCode {
         let text = match self.output {
             Output::Json => format!("{answer:#}"),
-            Output::Table => match serde_json::from_value(answer) {
+            Output::Table => match serde_json::from_value(harmless(answer)) {
                 Ok(told) => show(told, Paint::stdout()),
                 Err(error) => {
                     complain(format_args!(
@@ -229,14 +230,31 @@ impl Where {
 
 fn configured(config: &Path) -> Result<PathBuf, ExitCode> {
     // Its warnings are the business of `check` and of the broker's log.
-    match crate::config::load(config, std::env::vars_os()) {
+    match config::load(config, std::env::vars_os()) {
         Ok(loaded) => loaded.config.admin_socket().ok_or_else(|| {
             fail(
                 UNREACHABLE,
                 format_args!("socket in [api] is \"off\": this broker cannot be asked"),
             )
         }),
-        Err(faults) => Err(fail(
+        Err(faults) => despite(config, &faults),
+    }
+}
+
+/// Files that were broken after the start are no reason not to ask the broker,
+/// which goes on with what it read before.
+fn despite(config: &Path, faults: &Faults) -> Result<PathBuf, ExitCode> {
+    let socket = config::socket_despite_faults(config, std::env::vars_os());
+    match socket.filter(|socket| socket.exists()) {
+        Some(socket) => {
+            let config = config.display();
+            complain(format_args!(
+                "the configuration has faults, which \"sessionguard check --config {config}\" \
+                 lists; the broker goes on with what it read before"
+            ));
+            Ok(socket)
+        }
+        None => Err(fail(
             BAD_CONFIGURATION,
             format_args!("{faults}\nthe broker's socket may be named with --socket"),
         )),
@@ -263,7 +281,7 @@ fn judge(status: StatusCode, answer: Value) -> Result<Value, ExitCode> {
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => UNREACHABLE,
         _ => FAILED,
     };
-    Err(fail(code, format_args!("{text}")))
+    Err(fail(code, format_args!("{}", visible(text, false))))
 }
 
 fn fail(code: u8, text: std::fmt::Arguments<'_>) -> ExitCode {

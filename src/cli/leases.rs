@@ -41,6 +41,7 @@ enum Action {
 #[derive(Debug, clap::Args)]
 struct Release {
     /// The lease's key, as listed: domain\user, for most
+    #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
     key: String,
     /// The lease in this farm alone
     #[arg(long, value_name = "ID")]

@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::ask::{Asking, Output, escaped};
 use super::order::Order;
+use super::table::harmless;
 use super::wait::{self, Awaited};
 use super::when::{self, When};
 use super::{FAILED, USAGE, complain, say};
@@ -18,6 +19,7 @@ use crate::placement::Mode;
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
     /// A host's id, or farm:ID for every host of a farm
+    #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
     target: String,
     /// Why, for administrators: shown by status and explain, kept in the audit
     /// trail
@@ -101,7 +103,7 @@ pub(super) fn run(mode: Mode, arguments: &Arguments) -> ExitCode {
         Ok(answer) => answer,
         Err(code) => return code,
     };
-    let done = match serde_json::from_value::<Done>(answer.clone()) {
+    let done = match serde_json::from_value::<Done>(harmless(answer.clone())) {
         Ok(done) => done,
         Err(error) => {
             complain(format_args!(

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use serde_json::Value;
 
 use super::ask::{Asking, Output};
+use super::table::visible;
 use super::{FAILED, complain, say};
 
 pub(super) fn run(arguments: &Asking) -> ExitCode {
@@ -27,7 +28,8 @@ pub(super) fn run(arguments: &Asking) -> ExitCode {
         (Output::Table, _) => {
             let findings = answer.get("findings").and_then(Value::as_array);
             for finding in findings.into_iter().flatten() {
-                complain(format_args!("{}", finding.as_str().unwrap_or_default()));
+                let finding = finding.as_str().unwrap_or_default();
+                complain(format_args!("{}", visible(finding, true)));
             }
             complain(format_args!(
                 "refused: configuration {generation} stays in force"

@@ -12,6 +12,8 @@ use super::{age, span};
 
 /// Host names shown; a pilot may have many.
 const HOSTNAMES: usize = 10;
+/// Resources shown; the whole list is `resources`'.
+const RESOURCES: usize = 20;
 
 #[derive(Debug, Deserialize)]
 struct Status {
@@ -188,8 +190,15 @@ impl Status {
     fn never_matched(&self) -> Vec<(&'static str, String)> {
         let mut facts = Vec::new();
         if !self.resources_never_matched.is_empty() {
-            let resources = self.resources_never_matched.join(" ");
-            facts.push(("never matched", format!("resources {resources}")));
+            let (shown, more) = self
+                .resources_never_matched
+                .split_at(self.resources_never_matched.len().min(RESOURCES));
+            let mut resources = format!("resources {}", shown.join(" "));
+            if !more.is_empty() {
+                // Writing to a text cannot fail.
+                let _ = write!(resources, " and {} more: see resources", more.len());
+            }
+            facts.push(("never matched", resources));
         }
         let mut hostnames: Vec<_> = self.hostnames_never_matched.iter().collect();
         hostnames.sort_by_key(|seen| seen.seconds_ago);

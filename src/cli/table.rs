@@ -4,6 +4,11 @@
 use std::fmt::Write;
 use std::io::IsTerminal;
 
+use serde_json::Value;
+
+/// The field of an answer whose texts have several lines.
+const FINDINGS: &str = "findings";
+
 /// How a cell is shown where there is colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tone {
@@ -17,6 +22,57 @@ pub(super) enum Tone {
 /// A cell that says something as it is.
 pub(super) fn plain(text: impl ToString) -> (String, Tone) {
     (text.to_string(), Tone::Plain)
+}
+
+/// What the broker answers, safe for a terminal: names come from whoever
+/// connects, and none may move the cursor, hide itself, or pose as a line of
+/// ours. Findings about files keep their line breaks.
+pub(super) fn harmless(answer: Value) -> Value {
+    match answer {
+        Value::String(text) => Value::String(visible(&text, false)),
+        Value::Array(values) => values.into_iter().map(harmless).collect(),
+        Value::Object(fields) => Value::Object(
+            fields
+                .into_iter()
+                .map(|(name, value)| {
+                    let value = if name == FINDINGS {
+                        broken_in_lines(value)
+                    } else {
+                        harmless(value)
+                    };
+                    (visible(&name, false), value)
+                })
+                .collect(),
+        ),
+        other => other,
+    }
+}
+
+/// Findings, which have several lines each.
+fn broken_in_lines(findings: Value) -> Value {
+    match findings {
+        Value::String(text) => Value::String(visible(&text, true)),
+        Value::Array(values) => values.into_iter().map(broken_in_lines).collect(),
+        other => harmless(other),
+    }
+}
+
+/// A text with what is not to be seen written out: `\u{1b}`.
+pub(super) fn visible(text: &str, in_lines: bool) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' if in_lines => shown.push(c),
+            c if c.is_control() || turns(c) => shown.extend(c.escape_default()),
+            c => shown.push(c),
+        }
+    }
+    shown
+}
+
+/// Whether a character breaks the line or turns its direction around.
+fn turns(c: char) -> bool {
+    matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// Whether there is colour.
@@ -91,6 +147,8 @@ impl Table {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -99,6 +157,17 @@ mod tests {
         table.row([plain("büro-1"), plain("12")]);
         table.row([plain("b"), plain("")]);
         assert_eq!(table.show(Paint(false)), "host    score\nbüro-1  12\nb\n");
+    }
+
+    #[test]
+    fn no_name_reaches_the_terminal_but_as_what_it_is() {
+        let name = "a\nb\u{1b}[31mc\u{202e}d\u{9b}\tj\u{f6}rg \u{1f600}";
+        let shown = r"a\nb\u{1b}[31mc\u{202e}d\u{9b}\tjörg 😀";
+        let answer = json!({ "users": [{ "name": name }], FINDINGS: [name], "count": 1 });
+        let answer = harmless(answer);
+        assert_eq!(answer["users"][0]["name"], shown);
+        assert_eq!(answer[FINDINGS][0], shown.replace("\\n", "\n"));
+        assert_eq!(answer["count"], 1);
     }
 
     #[test]

@@ -42,6 +42,7 @@ enum Action {
 #[command(group = clap::ArgGroup::new("which").required(true).args(["id", "host"]))]
 struct End {
     /// The tunnel's id, as listed and in the log
+    #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
     id: Option<String>,
     /// Every tunnel to this host
     #[arg(long, value_name = "ID")]

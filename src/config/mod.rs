@@ -156,6 +156,24 @@ pub fn show(
     report.conclude().map(|_| shown)
 }
 
+/// Where the admin socket is according to files that have faults; `None` where
+/// they do not say for sure, since one that says so may be among those that
+/// cannot be read.
+pub fn socket_despite_faults(
+    path: &Path,
+    environment: impl IntoIterator<Item = (OsString, OsString)>,
+) -> Option<PathBuf> {
+    let mut report = Report::default();
+    let files = files::gather(path, &mut report);
+    let read = Read::all(files, environment, &mut report);
+    let incomplete = read.gathered.incomplete;
+    let config = check::conclude(read.gathered, &mut report);
+    let said = ["api.socket", "store.path"]
+        .iter()
+        .any(|setting| report.origin_of(setting).is_some());
+    config.admin_socket().filter(|_| said || !incomplete)
+}
+
 /// The JSON Schema of a configuration document, for editors and for whoever
 /// writes one by program.
 pub fn schema() -> String {

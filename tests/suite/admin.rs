@@ -379,7 +379,15 @@ fn status_and_reload_answer_at_the_command_line() {
         err.contains("00.toml") && err.contains("configuration 2 stays in force"),
         "{err}"
     );
-    assert_eq!(run(&["reload"]).0, Some(78));
+    // By the broken files, too, as long as where the socket is can still be read in them.
+    let (code, _, err) = run(&["reload"]);
+    assert_eq!(code, Some(1));
+    assert!(err.contains("goes on with what it read before"), "{err}");
+    let (code, out, _) = run(&["status"]);
+    assert_eq!(code, Some(0));
+    assert!(out.contains("refused") && out.contains("00.toml"), "{out}");
+    fs::write(&main, "nonsense").unwrap();
+    assert_eq!(run(&["status"]).0, Some(78));
 }
 
 /// The command line without a configuration.

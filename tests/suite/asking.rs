@@ -467,3 +467,58 @@ fn completions_and_manual_come_from_the_command_line() {
     let nowhere = told_by(&["man", "--folder", "/nonexistent/folder"]);
     assert_eq!(nowhere.status.code(), Some(1));
 }
+
+#[test]
+fn a_name_that_would_move_the_cursor_or_pose_as_a_line_is_written_out() {
+    let stage = Stage::one();
+    let name = "eve\nbob\u{1b}[2J\u{202e}";
+    let (_visitor, _peer) = stage.desktop(&Visit::office(name));
+    let shown = r"eve\nbob\u{1b}[2j\u{202e}";
+    for question in [
+        &["tunnels"][..],
+        &["leases"],
+        &["sessions", "--user", name],
+        &["explain", "--user", name, "--resource", "office"],
+    ] {
+        let (code, out, err) = asked(&stage.site, question);
+        assert_eq!(code, 0, "{question:?}: {err}");
+        assert!(out.contains(shown), "{question:?}: {out}");
+        let seen = |c: char| c == '\n' || !c.is_control();
+        assert!(
+            out.chars().all(seen) && !out.contains('\u{202e}'),
+            "{out:?}"
+        );
+    }
+    let (_, out, _) = asked(&stage.site, &["tunnels", "-o", "json"]);
+    assert!(out.contains(r"eve\nbob"), "programs get it as it is: {out}");
+}
+
+#[test]
+fn of_many_resources_that_nobody_asks_for_the_status_names_a_few() {
+    let guacd = ScriptedGuacd::polite(Names::rdp("1.6.0"));
+    let stage = Stage::adjusted(guacd, 1, |site| {
+        let many = (0..30).map(|n| {
+            format!(
+                "[[resources]]\nid = \"many-{n:02}\"\nkind = \"desktop\"\nfarm_id = \"office\"\n"
+            )
+        });
+        site.with(many.collect::<String>())
+    });
+    let (_, out, _) = asked(&stage.site, &["status"]);
+    assert!(
+        out.contains("many-19 and 12 more: see resources\n") && !out.contains("many-20"),
+        "{out}"
+    );
+}
+
+#[test]
+fn nothing_is_a_wrong_question() {
+    let stage = Stage::one();
+    for question in [
+        &["leases", "release", ""][..],
+        &["tunnels", "end", ""],
+        &["drain", ""],
+    ] {
+        assert_eq!(asked(&stage.site, question).0, 2, "{question:?}");
+    }
+}
