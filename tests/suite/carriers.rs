@@ -149,3 +149,42 @@ fn a_farm_selector_is_obeyed_where_it_is_allowed() {
     stage.tunnel(&hostname("sessionguard:farm=office;resource=office"));
     assert_eq!(stage.broker.placed("ann")["farm"], "office");
 }
+
+/// Of two that a connection could mean, the more telling one is meant.
+#[test]
+fn what_a_connection_carries_counts_most_specific_first() {
+    let guacd = ScriptedGuacd::polite(Names::rdp("1.6.0"));
+    let stage = Stage::adjusted(guacd, 1, |site| {
+        site.with(
+            "[[resources]]\nid = \"plugin\"\nkind = \"desktop\"\nfarm_id = \"office\"\n\
+             guacamole_connection_name = \"A; B = C\"\nload_balance_info = \"tsv://Plugin\"\n",
+        )
+    });
+    let plugin =
+        |hostname_is: &str| hostname(hostname_is).answer("load-balance-info", "tsv://Plugin");
+    let cases = [
+        // An id over an id of Guacamole's over a name; the name takes the rest.
+        (plugin("sessionguard:resource=sage"), "sage"),
+        (
+            plugin("sessionguard:resource=sage;id=42;name=A; B = C"),
+            "sage",
+        ),
+        (hostname("sessionguard:id=42;name=A; B = C"), "office"),
+        (hostname("sessionguard:name=a; b = c"), "plugin"),
+        // Host name and application over load-balance-info over host name.
+        (
+            plugin("office.example.test").answer("remote-app", "||Sage"),
+            "sage",
+        ),
+        (plugin("office.example.test"), "plugin"),
+        (
+            hostname("office.example.test").answer("remote-app", " "),
+            "office",
+        ),
+    ];
+    for (n, (visit, resource)) in cases.into_iter().enumerate() {
+        let user = format!("user-{n}");
+        let _tunnel = stage.tunnel(&visit.answer("username", &user));
+        assert_eq!(stage.broker.placed(&user)["resource"], resource, "{n}");
+    }
+}

@@ -132,3 +132,21 @@ fn no_value_is_ever_in_the_log_though_its_name_is() {
         assert!(said(name).is_some(), "{name}");
     }
 }
+
+#[test]
+fn the_user_a_resource_names_is_who_is_placed() {
+    let guacd = ScriptedGuacd::polite(Names::rdp("1.6.0"));
+    let stage = Stage::adjusted(guacd, 1, |site| {
+        site.with(
+            "[[resources]]\nid = \"kiosk\"\nkind = \"desktop\"\nfarm_id = \"office\"\n\
+             parameters = { username = \"Kiosk\", domain = \"CORP\" }\n",
+        )
+    });
+    let visit = Visit::rdp("ann").answer("hostname", "sessionguard:resource=kiosk");
+    let (_visitor, peer) = stage.tunnel(&visit);
+    assert_eq!(
+        (peer.value("username"), peer.value("domain")),
+        ("Kiosk", "CORP")
+    );
+    assert_eq!(stage.broker.placed("corp\\kiosk")["resource"], "kiosk");
+}

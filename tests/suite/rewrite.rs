@@ -1,6 +1,6 @@
 //! What a brokered connection's parameters are made to say.
 
-use crate::support::{Names, ScriptedGuacd, Stage, Visit};
+use crate::support::{Names, ScriptedGuacd, ScriptedHost, Site, Stage, Visit};
 
 /// What leads past a placement, by name, in guacd 1.6.0.
 const BYPASSES: [&str; 14] = [
@@ -90,4 +90,57 @@ fn a_guacd_without_applications_is_refused_one_and_told_nothing() {
     // A desktop needs none.
     let (_visitor, peer) = stage.tunnel(&Visit::office("ann"));
     assert_eq!(peer.value("hostname"), "127.0.0.1");
+}
+
+#[test]
+fn parameters_are_found_by_name_wherever_this_guacd_has_them() {
+    let mut names = Names::rdp("1.6.0");
+    // The version stays first; a newcomer stands in the middle.
+    names.0[1..].reverse();
+    names.0.insert(7, "newcomer".to_owned());
+    let stage = Stage::before(ScriptedGuacd::polite(names), 1);
+    let visit = filled("sage")
+        .answer("newcomer", "kept")
+        .answer("color-depth", "16");
+    let (_visitor, peer) = stage.tunnel(&visit);
+    assert_eq!(peer.value("hostname"), "127.0.0.1");
+    assert_eq!(stage.host_of(&peer), "rds1");
+    assert_eq!(
+        REMOTE_APP.map(|name| peer.value(name)),
+        ["||Sage", r"C:\Sage", "/quiet"]
+    );
+    for name in ["newcomer", "color-depth", "username", "password"] {
+        assert_eq!(peer.value(name), visit.value(name), "{name}");
+    }
+    for name in BYPASSES {
+        assert_eq!(peer.value(name), "", "{name}");
+    }
+    // Blank, it means the RDP host to guacd, and follows by itself.
+    assert_eq!(peer.value("sftp-hostname"), "");
+}
+
+#[test]
+fn an_alias_is_sent_with_one_pair_of_bars_and_odd_ones_do_not_load() {
+    let with = |alias: &str| {
+        format!(
+            "[[resources]]\nid = \"notes\"\nkind = \"remoteapp\"\nfarm_id = \"office\"\n\
+             remote_app = \"{alias}\"\n"
+        )
+    };
+    let visit = Visit::rdp("ann").answer("hostname", "sessionguard:resource=notes");
+    for alias in ["Notes", "||Notes"] {
+        let guacd = ScriptedGuacd::polite(Names::rdp("1.6.0"));
+        let stage = Stage::adjusted(guacd, 1, |site| site.with(with(alias)));
+        let (_visitor, peer) = stage.tunnel(&visit);
+        assert_eq!(peer.value("remote-app"), "||Notes", "{alias}");
+    }
+    for alias in ["|Notes", "|||Notes", "||", "||||Notes"] {
+        let guacd = ScriptedGuacd::polite(Names::rdp("1.6.0"));
+        let host = ScriptedHost::up();
+        let site = Stage::site(guacd.address(), &[host.address()]).with(with(alias));
+        let output = Site::run(&["check"], &site.write());
+        assert_eq!(output.status.code(), Some(78), "{alias}");
+        let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        assert!(text.contains("remote_app"), "{alias}: {text}");
+    }
 }
