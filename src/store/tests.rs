@@ -179,6 +179,7 @@ mod embedded_only {
         std::fs::write(&path, "shopping list\n".repeat(1000)).unwrap();
         let error = Embedded::open(&path).unwrap_err();
         assert!(matches!(error, StoreError::Open { .. }), "{error}");
+        assert!(error.to_string().contains("move it away"), "{error}");
         assert!(
             std::fs::read_to_string(&path)
                 .unwrap()

@@ -13,6 +13,10 @@ use super::leases::{self, LEASES};
 use super::{META, SCHEMA, SCHEMA_KEY, failed};
 use crate::store::StoreError;
 
+/// What to do about a file that cannot be read.
+const MEND: &str = "move it away to start without leases, which users only notice as a fresh \
+                    choice of host; modes that were ordered, keys and past decisions go with it";
+
 /// Opens the file, making it where it is missing.
 pub(super) fn open(path: &Path) -> Result<Database, StoreError> {
     guarded(path, || open_here(path))
@@ -34,7 +38,8 @@ fn open_here(path: &Path) -> Result<Database, StoreError> {
         redb::DatabaseError::DatabaseAlreadyOpen => StoreError::InUse {
             path: path.to_owned(),
         },
-        other => cannot_open(path, other),
+        // A file that is no database, or one that was cut off.
+        other => cannot_open(path, format_args!("{other}; {MEND}")),
     })?;
     check_schema(&database, path)?;
     // A page that is damaged is found now, not by the first user.
@@ -47,13 +52,8 @@ fn open_here(path: &Path) -> Result<Database, StoreError> {
 /// The database panics on some kinds of damage; that is a file's fault, not
 /// the end of the process.
 fn guarded<T>(path: &Path, open: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
-    catch_unwind(AssertUnwindSafe(open)).unwrap_or_else(|_| {
-        Err(cannot_open(
-            path,
-            "it is damaged; move it away to start without leases, which users only notice \
-             as a fresh choice of host",
-        ))
-    })
+    catch_unwind(AssertUnwindSafe(open))
+        .unwrap_or_else(|_| Err(cannot_open(path, format_args!("it is damaged; {MEND}"))))
 }
 
 pub(super) fn cannot_open(path: &Path, reason: impl std::fmt::Display) -> StoreError {
