@@ -15,7 +15,7 @@ use super::modes::OrderTold;
 use crate::clock::rfc3339;
 use crate::placement::{
     Candidate, Exclusion, Farm, FarmId, HostId, HostView, Load, Mode, Probe, Reach, Snapshot,
-    Timestamp, newcomer,
+    Timestamp, newcomer, reach,
 };
 use crate::reports::Said;
 
@@ -39,7 +39,8 @@ pub(super) struct Host {
     order: Option<OrderTold>,
     /// Orders that are to come, soonest first.
     announced: Vec<OrderTold>,
-    /// `online`, `unknown`, `silent` or `dead`.
+    /// `online`, `unknown`, `silent`, `last-known` (as its agent is not heard and
+    /// that proves nothing) or `dead`.
     #[schema(value_type = String)]
     reach: Reach,
     /// `unknown`, `answering` or `failing`.
@@ -300,7 +301,7 @@ impl Host {
             mode_configured: view.modes.configured,
             order: orders.at(now).map(OrderTold::of),
             announced: orders.announced(now).map(OrderTold::of).collect(),
-            reach: view.reach(directory.rules().offline_after, now),
+            reach: reach(snapshot, id, now).unwrap_or(Reach::Unknown),
             probe,
             probe_since: since.map(rfc3339),
             probe_seconds: since.map(|since| now.since(since).as_secs()),

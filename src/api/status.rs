@@ -14,7 +14,7 @@ use super::hosts::{Host, UnmatchedHost};
 use super::listing::Nothing;
 use crate::clock::rfc3339;
 use crate::config::ReloadState;
-use crate::placement::Conduct;
+use crate::placement::{Conduct, alarms};
 use crate::tls::Standing;
 
 /// The broker.
@@ -33,6 +33,8 @@ pub(super) struct Status {
     /// How the configuration and its files stand to each other.
     #[schema(value_type = Option<Object>)]
     reload: Option<ReloadState>,
+    /// What somebody should look into, in words.
+    alarms: Vec<String>,
     /// Open tunnels, those that are passed through among them.
     tunnels: usize,
     /// Certificates of either leg.
@@ -116,6 +118,10 @@ pub(super) async fn show(
         configuration: snapshot.configuration,
         generation: snapshot.generation,
         reload: api.reload.as_ref().map(|reload| reload.state()),
+        alarms: alarms(&snapshot, now)
+            .iter()
+            .map(ToString::to_string)
+            .collect(),
         tunnels: api.tunnels.count(),
         certificates: standings.map(Certificate::from).collect(),
         decisions_lost: losses.decisions,

@@ -72,7 +72,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::placement::{Directory, People, Rules};
+    use crate::placement::{Directory, People, Rules, Timestamp};
 
     fn snapshot(default_domain: Option<&str>, known: &[&str]) -> Snapshot {
         let rules = Rules {
@@ -82,7 +82,7 @@ mod tests {
         };
         let mut people = People::default();
         for name in known {
-            people.remember(&user(name));
+            people.remember(&user(name), &"a".into(), Timestamp::default());
         }
         Snapshot {
             directory: Arc::new(Directory::new(rules, [], [], [])),

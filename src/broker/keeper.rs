@@ -246,6 +246,7 @@ impl Keeper {
         }
         if self.next_sweep <= Instant::now() {
             self.next_sweep = Instant::now() + DAY;
+            self.leases.fleet.forget_people(now);
             swept = swept.and(self.leases.sweep(now).await);
         }
         if let Err(error) = swept {

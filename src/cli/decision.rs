@@ -154,6 +154,16 @@ impl Told {
             table.row(self.row(candidate, weights));
         }
         let mut shown = table.show(paint);
+        for candidate in &candidates {
+            if let Some(why) = candidate.session_set_aside {
+                let host = &candidate.host;
+                // Writing to a text cannot fail.
+                let _ = writeln!(
+                    shown,
+                    "{host}: a session of the user is reported, not believed: {why}"
+                );
+            }
+        }
         let unknown = |c: &&Candidate| !c.score.cpu.known || !c.score.memory.known;
         if candidates.iter().any(unknown) {
             shown.push_str("? not reported: the mean of the farm's known hosts stands in\n");
@@ -171,6 +181,7 @@ impl Told {
             occupancy,
             exclusion,
             order,
+            session_set_aside: _,
         } = candidate;
         let decided = self.decision.as_ref().map(|decision| &decision.outcome);
         let chosen = matches!(decided, Some(Outcome::Placed(p)) if p.host == *host);

@@ -23,6 +23,7 @@ struct Status {
     configuration: u64,
     generation: u64,
     reload: Option<Reload>,
+    alarms: Vec<String>,
     tunnels: u64,
     certificates: Vec<Certificate>,
     decisions_lost: u64,
@@ -118,6 +119,10 @@ impl Status {
             let name = paint.text(Tone::Strong, &format!("{name:<15}"));
             // Writing to a text cannot fail.
             let _ = writeln!(shown, "{name}{value}");
+        }
+        for alarm in &self.alarms {
+            let name = paint.text(Tone::Bad, &format!("{:<15}", "alarm"));
+            let _ = writeln!(shown, "{name}{alarm}");
         }
         let mut table = Table::new(&[
             "host", "address", "farms", "mode", "reach", "probe", "report", "active", "left",

@@ -162,6 +162,8 @@ fn rules(old: &Rules, new: &Rules) -> Vec<&'static str> {
         max_pending_logons,
         slow_start,
         max_tunnels_per_user,
+        trust_agents,
+        agent_trust_threshold,
         unmatched,
         conduct,
         identity_order,
@@ -207,6 +209,11 @@ fn rules(old: &Rules, new: &Rules) -> Vec<&'static str> {
         (
             "broker.max_tunnels_per_user",
             *max_tunnels_per_user != new.max_tunnels_per_user,
+        ),
+        ("broker.trust_agents", *trust_agents != new.trust_agents),
+        (
+            "broker.agent_trust_threshold",
+            *agent_trust_threshold != new.agent_trust_threshold,
         ),
         ("broker.unmatched", *unmatched != new.unmatched),
         ("broker.mode", *conduct != new.conduct),

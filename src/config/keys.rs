@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use super::form::{Form, Key, key};
 use super::shape::Shape;
-use super::words::{CONDUCTS, FORMATS, KINDS, LEVELS, MODES, SOURCES, UNMATCHED, spelt};
+use super::words::{
+    CONDUCTS, FORMATS, KINDS, LEVELS, MODES, SOURCES, TRUST_AGENTS, UNMATCHED, spelt,
+};
 
 const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
@@ -95,6 +97,10 @@ pub(super) const BROKER: &[Key] = &[
         "How long a host that turned usable is filled slowly.").or("\"60s\""),
     key("max_tunnels_per_user", Form::Number(1, 10_000),
         "Most tunnels one user may have open; no bound if left out."),
+    key("trust_agents", Form::Word(|| spelt(TRUST_AGENTS)),
+        "Whether an agent is believed about sessions until something speaks against it, or only where our own tunnels, leases and 30-day history say the same.").or("\"always\""),
+    key("agent_trust_threshold", Form::Number(1, 100_000),
+        "Most users who may come to one host within a minute without us before its agent is mistrusted.").or("20"),
     key("default_farm", Form::Id, "Farm of the resources that name none."),
     key("allow_farm_selector", Form::Switch,
         "Whether a connection may choose its farm itself with farm= in its host name.").or("false"),

@@ -21,7 +21,7 @@ use super::shape::Shape;
 use super::tls;
 use super::value_error::ValueError;
 use super::values::{text, word};
-use super::words::{CONDUCTS, FORMATS, LEVELS, SOURCES, UNMATCHED};
+use super::words::{CONDUCTS, FORMATS, LEVELS, SOURCES, TRUST_AGENTS, UNMATCHED};
 
 pub(super) fn broker(node: &Node, report: &mut Report, into: &mut Gathered) {
     let Some(mut table) = Reader::open(Shape::Broker, node, report) else {
@@ -66,6 +66,14 @@ pub(super) fn broker(node: &Node, report: &mut Report, into: &mut Gathered) {
     put(
         &mut rules.max_tunnels_per_user,
         table.number("max_tunnels_per_user").map(Located::some),
+    );
+    put(
+        &mut rules.trust_agents,
+        table.read("trust_agents", word(TRUST_AGENTS)),
+    );
+    put(
+        &mut rules.agent_trust_threshold,
+        table.number("agent_trust_threshold"),
     );
     put(
         &mut rules.allow_farm_selector,

@@ -3,7 +3,7 @@
 //! Named by [`super::keys`], which says where they may be written, and by the
 //! readers, which want the meaning.
 
-use crate::placement::{Conduct, IdentitySource, Mode, Unmatched};
+use crate::placement::{Conduct, IdentitySource, Mode, TrustAgents, Unmatched};
 
 use super::settings::{LogFormat, LogLevel};
 
@@ -30,6 +30,10 @@ pub(super) const MODES: Words<Mode> = &[
 ];
 pub(super) const UNMATCHED: Words<Unmatched> =
     &[("pass", Unmatched::Pass), ("refuse", Unmatched::Refuse)];
+pub(super) const TRUST_AGENTS: Words<TrustAgents> = &[
+    ("always", TrustAgents::Always),
+    ("history", TrustAgents::History),
+];
 pub(super) const CONDUCTS: Words<Conduct> =
     &[("broker", Conduct::Broker), ("observe", Conduct::Observe)];
 pub(super) const SOURCES: Words<IdentitySource> = &[

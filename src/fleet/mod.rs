@@ -150,8 +150,14 @@ impl Fleet {
             }
             // Copied only where there is something new in it: everybody is there.
             let people = &mut state.snapshot.people;
-            if let Some(user) = record.user().filter(|user| !people.knows(user)) {
-                Arc::make_mut(people).remember(user);
+            for (user, past) in record
+                .user()
+                .into_iter()
+                .flat_map(|user| record.visits(now).map(move |past| (user, past)))
+            {
+                if !people.remembers(user, &past.host, past.at) {
+                    Arc::make_mut(people).remember(user, &past.host, past.at);
+                }
             }
             let mut hosts = Vec::new();
             for lease in record.views(now) {
@@ -169,6 +175,11 @@ impl Fleet {
                 state.lingering.insert(key.clone(), hosts);
             }
         });
+    }
+
+    /// Forgets people who were not here for as long as our history goes back.
+    pub fn forget_people(&self, now: Timestamp) {
+        self.change(|state| Arc::make_mut(&mut state.snapshot.people).forget(now));
     }
 
     /// Forgets lingering leases that have run out, and says whose they were.

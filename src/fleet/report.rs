@@ -1,5 +1,7 @@
 //! Takes a host's report over into the live picture, and says what it means.
 
+use std::sync::Arc;
+
 use super::Fleet;
 use crate::placement::{Finding, HostId, Report, Timestamp, Trust, findings, is_silent};
 
@@ -17,8 +19,9 @@ impl Fleet {
         self.change_if(|state| {
             let was_silent = is_silent(&state.snapshot, host, now);
             let mut news = false;
+            let people = Arc::clone(&state.snapshot.people);
             state.host(host, |view| {
-                news = view.hear(report);
+                news = view.hear(report, |user| people.was_on(user, host));
                 if news && was_silent {
                     view.usable_since = Some(now);
                 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Page;
 use crate::placement::{
-    FarmId, HostId, Known, LeaseKey, Mode, Reach, Snapshot, Timestamp, newcomer,
+    FarmId, HostId, Known, LeaseKey, Mode, Reach, Snapshot, Timestamp, newcomer, reach,
 };
 
 /// Puts the figures of every configured host and farm on a page. A host that
@@ -34,9 +34,8 @@ fn states(page: &mut Page, snapshot: &Snapshot, now: Timestamp) {
         "host_state",
         "Whether a host is in this state: its mode, or how it can be reached; online is neither in drain or maintenance nor out of reach.",
     );
-    let offline_after = snapshot.directory.rules().offline_after;
     for (id, view) in configured(snapshot) {
-        let reach = view.reach(offline_after, now);
+        let reach = reach(snapshot, id, now).unwrap_or(Reach::Unknown);
         let mode = view.mode(now);
         let online = mode == Mode::Online && reach == Reach::Online;
         for (state, is_so) in [
@@ -45,6 +44,7 @@ fn states(page: &mut Page, snapshot: &Snapshot, now: Timestamp) {
             ("maintenance", mode == Mode::Maintenance),
             ("unknown", reach == Reach::Unknown),
             ("silent", reach == Reach::Silent),
+            ("last-known", reach == Reach::LastKnown),
             ("dead", reach == Reach::Dead),
         ] {
             let labels = [("host", id.as_str()), ("state", state)];

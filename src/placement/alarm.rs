@@ -4,10 +4,11 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use super::ids::FarmId;
+use super::ids::{FarmId, HostId};
 use super::reach::{Reach, Silence};
 use super::snapshot::Snapshot;
 use super::time::Timestamp;
+use super::trust::{Mistrust, on_two_hosts};
 
 /// One such fact.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -15,10 +16,34 @@ pub enum Alarm {
     /// Not a single agent of the farm is heard while its hosts answer: placed
     /// is on what was known last.
     AgentsSilent(FarmId),
+    /// Fresh reports show users on two hosts of the farm at once.
+    UsersOnTwoHosts(FarmId),
+    /// The host's agent names more users than it has sessions.
+    AgentOverclaims(HostId),
+    /// Many users came to the host at once whom we never took there.
+    AgentClaimsStrangers(HostId),
 }
 
 /// Everything that should be looked into at this moment.
 pub fn alarms(snapshot: &Snapshot, now: Timestamp) -> BTreeSet<Alarm> {
+    let mut sounding = silent_farms(snapshot, now);
+    sounding.extend(
+        on_two_hosts(snapshot, now)
+            .into_keys()
+            .map(Alarm::UsersOnTwoHosts),
+    );
+    let rules = snapshot.directory.rules();
+    let hosts = snapshot.hosts.iter();
+    sounding.extend(hosts.filter_map(|(id, view)| match view.mistrust(rules)? {
+        Mistrust::Overclaims => Some(Alarm::AgentOverclaims(id.clone())),
+        Mistrust::Strangers => Some(Alarm::AgentClaimsStrangers(id.clone())),
+        // Of one claim, not of the agent.
+        Mistrust::Contradicted | Mistrust::NotInHistory => None,
+    }));
+    sounding
+}
+
+fn silent_farms(snapshot: &Snapshot, now: Timestamp) -> BTreeSet<Alarm> {
     let rules = snapshot.directory.rules();
     // Before that, silence says nothing.
     if now.since(snapshot.started) < rules.offline_after {
@@ -45,6 +70,20 @@ impl fmt::Display for Alarm {
                 f,
                 "no agent of farm {farm} is heard while its hosts answer: placing on what was \
                  known last"
+            ),
+            Self::UsersOnTwoHosts(farm) => write!(
+                f,
+                "users of farm {farm} have sessions on two of its hosts at once, as these report"
+            ),
+            Self::AgentOverclaims(host) => write!(
+                f,
+                "the agent of host {host} names more users than it has sessions: only what we \
+                 know ourselves is believed of its sessions"
+            ),
+            Self::AgentClaimsStrangers(host) => write!(
+                f,
+                "many users came to host {host} at once whom we never took there: only what we \
+                 know ourselves is believed of its sessions"
             ),
         }
     }

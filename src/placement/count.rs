@@ -50,7 +50,17 @@ pub(super) struct Name(u8);
 impl Name {
     /// Of a user's sessions, whatever their domain.
     pub(super) fn of_user(user: &UserKey) -> Self {
-        Self::of(user.user())
+        Self::of_user_part(user.user())
+    }
+
+    /// The same of a folded user part.
+    pub(super) fn of_user_part(user: &str) -> Self {
+        Self::of(user)
+    }
+
+    /// Which of 256.
+    pub(super) fn index(self) -> u8 {
+        self.0
     }
 
     /// Of a lease key's tunnels.

@@ -18,6 +18,7 @@ use super::score::Score;
 use super::selector::SelectorError;
 use super::snapshot::{Occupancy, Probe};
 use super::time::Timestamp;
+use super::trust::Mistrust;
 
 /// A decision, able to explain itself.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -147,6 +148,10 @@ pub struct Candidate {
     /// configuration does, or nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order: Option<Arc<Order>>,
+    /// Why it is not believed that the user has a session there; `None`: it is,
+    /// or does not say so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_set_aside: Option<Mistrust>,
 }
 
 /// The rule that kept a host out of a new session.

@@ -11,6 +11,7 @@ use super::rules::{Caps, Rules};
 use super::score::{Means, Score, tie_hash};
 use super::snapshot::{HostView, Occupancy, Snapshot};
 use super::time::Timestamp;
+use super::trust::Claim;
 
 /// Every host of the farm with its score and what keeps it out, in id order.
 pub(super) fn candidates(snapshot: &Snapshot, aim: &Aim<'_>, now: Timestamp) -> Vec<Candidate> {
@@ -37,9 +38,20 @@ pub(super) fn candidates(snapshot: &Snapshot, aim: &Aim<'_>, now: Timestamp) -> 
                 occupancy,
                 exclusion: kept_out.or_else(|| over(occupancy, caps)),
                 order: order.cloned(),
+                session_set_aside: None,
             }
         })
         .collect()
+}
+
+/// Notes which hosts are not believed that the user has a session there.
+pub(super) fn set_aside(candidates: &mut [Candidate], claims: &[Claim<'_>]) {
+    for claim in claims.iter().filter(|claim| claim.aside.is_some()) {
+        let mut known = candidates.iter_mut();
+        if let Some(candidate) = known.find(|candidate| candidate.host == *claim.host) {
+            candidate.session_set_aside = claim.aside;
+        }
+    }
 }
 
 /// The farm's hosts of which anything is known. Both lists are in id order, and

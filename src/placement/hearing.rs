@@ -12,13 +12,14 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::aim::Trust;
-use super::count::Name;
 use super::identity::UserKey;
 use super::ids::{FarmId, HostId, TunnelId};
 use super::lease_key::LeaseKey;
 use super::report::{Report, Session};
+use super::rules::Rules;
 use super::snapshot::{HostView, Snapshot, TunnelView};
 use super::time::Timestamp;
+use super::trust::{claims, tells_who};
 
 /// Something a report means.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,12 +84,15 @@ impl Report {
 
 impl HostView {
     /// Takes over a report. False, and nothing changed, where a newer one is
-    /// known.
-    pub fn hear(&mut self, report: Report) -> bool {
+    /// known. `taken_there` says of whom we know that they were here through
+    /// us.
+    pub fn hear(&mut self, report: Report, taken_there: impl Fn(&UserKey) -> bool) -> bool {
         let before = self.report.as_ref();
         if before.is_some_and(|known| !report.is_newer_than(known)) {
             return false;
         }
+        self.strangers = self.strangers_with(&report, taken_there);
+        let before = self.report.as_ref();
         let mut seen = BTreeSet::new();
         if let Some(before) = before.filter(|known| report.is_of_same_boot(known)) {
             seen.append(&mut self.departed);
@@ -136,25 +140,27 @@ pub fn findings(snapshot: &Snapshot, host: &HostId, now: Timestamp) -> Vec<Findi
     let Some(report) = &view.report else {
         return Vec::new();
     };
+    let believed = |user: &UserKey| tells_who(snapshot, host, view, user, now);
     let shown = view
         .tunnels
         .iter()
-        .filter(|tunnel| view.shows_logon(tunnel));
+        .filter(|tunnel| view.shows_logon(tunnel) && tunnel.user.as_ref().is_some_and(believed));
     let mut found: Vec<_> = shown.map(|t| Finding::Shown(t.tunnel.clone())).collect();
     let unknown = view.tunnels.iter().filter(|tunnel| tunnel.user.is_none());
     found.extend(unknown.filter_map(|tunnel| {
         let session = report.tagged(&tunnel.tunnel.tag())?;
-        Some(bind(snapshot, tunnel, session))
+        let rules = snapshot.directory.rules();
+        let user = snapshot.people.qualified(session.user.clone(), rules).0;
+        believed(&user).then(|| bind(rules, tunnel, user))
     }));
-    if report.order.is_some() {
+    // Whom a mistrusted host does not name may be there all the same.
+    if report.order.is_some() && view.mistrust(snapshot.directory.rules()).is_none() {
         left_leases(snapshot, host, view, report, now, &mut found);
     }
     found
 }
 
-fn bind(snapshot: &Snapshot, tunnel: &TunnelView, session: &Session) -> Finding {
-    let rules = snapshot.directory.rules();
-    let user = snapshot.people.qualified(session.user.clone(), rules).0;
+fn bind(rules: &Rules, tunnel: &TunnelView, user: UserKey) -> Finding {
     let key = if rules.single_session_per_user {
         LeaseKey::of_user(&user)
     } else {
@@ -211,7 +217,8 @@ pub(super) fn was_left_by(until: Timestamp, lease: Duration, taken: Timestamp) -
     until <= taken + lease
 }
 
-/// Where fresh reports show the user's best session, besides on this host.
+/// Where fresh reports that are believed show the user's best session, besides
+/// on this host.
 fn seen_elsewhere(
     snapshot: &Snapshot,
     host: &HostId,
@@ -219,16 +226,13 @@ fn seen_elsewhere(
     now: Timestamp,
 ) -> Option<HostId> {
     let offline_after = snapshot.directory.rules().offline_after;
-    let name = Name::of_user(user);
-    let others = snapshot.hosts.iter().filter(|(id, _)| *id != host);
-    let others = others.filter(|(_, view)| view.may_show(name, now));
-    let fresh = others.filter_map(|(id, view)| {
-        let report = view.report.as_ref()?;
-        (report.age(now) <= offline_after).then_some((id, report))
+    let claims = claims(snapshot, user, now);
+    let others = claims.iter().filter(|claim| {
+        claim.host != host && claim.aside.is_none() && claim.report.age(now) <= offline_after
     });
-    let theirs = fresh.flat_map(|(id, report)| {
-        let ranked = report.of(user).map(|s| (s.state, Reverse(s.latest)));
-        ranked.map(move |(state, latest)| (state, latest, id))
+    let theirs = others.flat_map(|claim| {
+        let ranked = claim.report.of(user);
+        ranked.map(move |s| (s.state, Reverse(s.latest), claim.host))
     });
     theirs.min().map(|(_, _, id)| id.clone())
 }

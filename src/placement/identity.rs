@@ -3,12 +3,13 @@
 //! Read by every decision and by whoever matches a reported session to a user.
 //! The text on the wire is never changed by anything here.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use unicode_normalization::UnicodeNormalization;
 
+use super::people::People;
 use super::rules::{IdentitySource, Rules};
 
 /// What a connection says about its user, as it arrived.
@@ -106,53 +107,6 @@ impl fmt::Display for UserKey {
 impl fmt::Debug for UserKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
-    }
-}
-
-/// The qualified names seen so far, to know a bare name by.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct People {
-    /// User part to the domains it was seen with.
-    // INVARIANT: no list is empty or names a domain twice.
-    domains: BTreeMap<String, Vec<String>>,
-}
-
-impl People {
-    /// Remembers a qualified name; a bare one teaches nothing.
-    pub fn remember(&mut self, user: &UserKey) {
-        if let Some(domain) = &user.domain {
-            let known = self.domains.entry(user.user.clone()).or_default();
-            if !known.contains(domain) {
-                known.push(domain.clone());
-            }
-        }
-    }
-
-    /// Whether there is nothing to learn from this name.
-    pub fn knows(&self, user: &UserKey) -> bool {
-        let domain = user.domain.as_ref();
-        domain.is_none_or(|domain| self.domains(&user.user).contains(domain))
-    }
-
-    /// A bare name takes the one domain it is known with; true where it is known
-    /// with several, so that it stays as it is.
-    pub(super) fn qualified(&self, user: UserKey, rules: &Rules) -> (UserKey, bool) {
-        if user.domain.is_some() {
-            return (user, false);
-        }
-        // A name may have been stored before the table knew its domain.
-        let known = self.domains(&user.user).iter();
-        let known: BTreeSet<_> = known
-            .map(|domain| translate(&rules.domains, domain))
-            .collect();
-        let ambiguous = known.len() > 1;
-        let only = known.first().filter(|_| !ambiguous).copied();
-        (user.qualified_by(only), ambiguous)
-    }
-
-    /// The domains a user part was seen with.
-    fn domains(&self, user: &str) -> &[String] {
-        self.domains.get(user).map_or(&[], Vec::as_slice)
     }
 }
 

@@ -155,6 +155,12 @@ impl LeaseRecord {
             .filter(|past| past.at + HISTORY > now)
     }
 
+    /// Where the user was last in each farm, for 30 days.
+    pub fn visits(&self, now: Timestamp) -> impl Iterator<Item = &Past> {
+        let past = self.history.values();
+        past.filter(move |past| past.at + HISTORY > now)
+    }
+
     /// The open tunnels that rely on leases here.
     pub fn tunnels(&self, now: Timestamp) -> impl Iterator<Item = &TunnelId> {
         let holders = self.leases.values().flat_map(|lease| &lease.holders);

@@ -18,6 +18,7 @@ mod last_host;
 mod lease;
 mod lease_key;
 mod mode;
+mod people;
 mod reach;
 mod report;
 mod resource;
@@ -27,6 +28,7 @@ mod score;
 mod selector;
 mod snapshot;
 mod time;
+mod trust;
 
 #[cfg(test)]
 mod tests;
@@ -40,7 +42,7 @@ pub use directory::{
 };
 pub use drained::{is_drained, restart_order};
 pub use hearing::{Finding, findings};
-pub use identity::{Claims, People, UserKey, Who, fold};
+pub use identity::{Claims, UserKey, Who, fold};
 pub use ids::{FarmId, HostId, ResourceId, TunnelId, derive_id};
 pub use last_host::{Emptied, emptied};
 pub use lease::{
@@ -48,14 +50,16 @@ pub use lease::{
 };
 pub use lease_key::LeaseKey;
 pub use mode::{Actor, Effect, MOST_TIMED, Mode, Modes, Order, Orders};
-pub use reach::{Reach, Silence, is_silent};
+pub use people::People;
+pub use reach::{Reach, Silence, is_silent, reach};
 pub use report::{Heard, Report, ReportNumber, Session, SessionState, Told};
 pub use resource::{Carried, Carriers};
-pub use rules::{Caps, Conduct, IdentitySource, Rules, Unmatched, Weights};
+pub use rules::{Caps, Conduct, IdentitySource, Rules, TrustAgents, Unmatched, Weights};
 pub use score::{Figure, Score, tie_hash};
 pub use selector::{Selector, SelectorError};
 pub use snapshot::{HostView, Load, Occupancy, Probe, Snapshot, TunnelView, UNSEEN};
 pub use time::Timestamp;
+pub use trust::{Mistrust, Strangers, on_two_hosts};
 
 use std::borrow::Cow;
 
@@ -104,7 +108,11 @@ pub fn decide(
         Held::Nowhere => {
             // Whoever asks later why a lease decided wants to see the others.
             decision.candidates = fresh::candidates(snapshot, &aim, now);
-            match returning::returning(snapshot, &aim, leases, now) {
+            let user = aim.user.as_ref();
+            let claims = user.map(|user| trust::claims(snapshot, user, now));
+            let claims = claims.unwrap_or_default();
+            fresh::set_aside(&mut decision.candidates, &claims);
+            match returning::returning(snapshot, &aim, leases, &claims, now) {
                 Some((host, reason)) if returning::has_room(snapshot, &host, now) => {
                     Ok((host, reason))
                 }
@@ -127,8 +135,15 @@ pub fn decide(
 /// What every host of the farm has to say to a request, whoever it would go
 /// to: for somebody who asks why. Empty where no farm is reached.
 pub fn survey(snapshot: &Snapshot, request: &Request, now: Timestamp) -> Vec<Candidate> {
-    let aim = Aim::take(snapshot, request);
-    aim.map_or_else(|_| Vec::new(), |aim| fresh::candidates(snapshot, &aim, now))
+    let Ok(aim) = Aim::take(snapshot, request) else {
+        return Vec::new();
+    };
+    let mut candidates = fresh::candidates(snapshot, &aim, now);
+    if let Some(user) = &aim.user {
+        let claims = trust::claims(snapshot, user, now);
+        fresh::set_aside(&mut candidates, &claims);
+    }
+    candidates
 }
 
 /// What every host of a farm has to say to a newcomer whom nobody knows, in id

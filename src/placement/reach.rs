@@ -66,22 +66,30 @@ impl Silence {
     }
 }
 
+/// Whether a host can be reached, as its farms see it: where silence proves
+/// nothing in one of them, it takes new sessions there. `None` where nothing is
+/// known of it.
+pub fn reach(snapshot: &Snapshot, host: &HostId, now: Timestamp) -> Option<Reach> {
+    let directory = &snapshot.directory;
+    let view = snapshot.hosts.get(host)?;
+    let alone = view.reach(directory.rules().offline_after, now);
+    // Nothing else is read differently in a farm.
+    if alone != Reach::Silent {
+        return Some(alone);
+    }
+    let farms = directory.farms().map(|farm| &farm.id);
+    let farms = farms.filter(|farm| directory.is_member(farm, host));
+    let mut amid = farms.map(|farm| view.reach_amid(Silence::of(snapshot, farm, now), now));
+    Some(
+        amid.find(|reach| *reach != Reach::Silent)
+            .unwrap_or(Reach::Silent),
+    )
+}
+
 /// Whether a host gets no new session from any of its farms because its agent
 /// is not heard.
 pub fn is_silent(snapshot: &Snapshot, host: &HostId, now: Timestamp) -> bool {
-    let directory = &snapshot.directory;
-    let farms = directory.farms().map(|farm| &farm.id);
-    let mut farms = farms.filter(|farm| directory.is_member(farm, host));
-    let view = snapshot.hosts.get(host);
-    let is_old = |view: &HostView| {
-        let report = view.report.as_ref();
-        report.is_some_and(|report| report.age(now) > directory.rules().offline_after)
-    };
-    view.is_some_and(|view| {
-        is_old(view)
-            && farms
-                .all(|farm| view.reach_amid(Silence::of(snapshot, farm, now), now) == Reach::Silent)
-    })
+    reach(snapshot, host, now) == Some(Reach::Silent)
 }
 
 impl HostView {

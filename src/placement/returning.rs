@@ -13,6 +13,7 @@ use super::mode::Mode;
 use super::rules::Rules;
 use super::snapshot::{HostView, Snapshot, TunnelView};
 use super::time::Timestamp;
+use super::trust::Claim;
 
 /// Where an open tunnel of this lease key keeps the user.
 pub(super) enum Held {
@@ -115,33 +116,37 @@ pub(super) fn returning(
     snapshot: &Snapshot,
     aim: &Aim<'_>,
     leases: &LeaseRecord,
+    claims: &[Claim<'_>],
     now: Timestamp,
 ) -> Option<(HostId, Reason)> {
     let rules = snapshot.directory.rules();
     let reconnect = aim.farm.overrides.reconnect_existing;
     let session = if reconnect.unwrap_or(rules.reconnect_existing) {
-        session(snapshot, aim, now)
+        session(snapshot, aim, claims, now)
     } else {
         None
     };
     session.or_else(|| lease(snapshot, aim, leases, now).map(|host| (host, Reason::Lease)))
 }
 
-/// The user's best session: active before connected before disconnected, then
-/// the most recent, then host id.
-fn session(snapshot: &Snapshot, aim: &Aim<'_>, now: Timestamp) -> Option<(HostId, Reason)> {
+/// The user's best session of those that are believed: active before connected
+/// before disconnected, then the most recent, then host id.
+fn session(
+    snapshot: &Snapshot,
+    aim: &Aim<'_>,
+    claims: &[Claim<'_>],
+    now: Timestamp,
+) -> Option<(HostId, Reason)> {
     let user = aim.user.as_ref()?;
     let rules = snapshot.directory.rules();
     let mut best = None;
-    let name = Name::of_user(user);
-    let hosts = snapshot.hosts.iter();
-    for (host, _) in hosts.filter(|(_, view)| view.may_show(name, now)) {
-        let Some(view) =
-            may_return(snapshot, aim, host, now).filter(|v| is_available(v, rules, now))
-        else {
+    for claim in claims.iter().filter(|claim| claim.aside.is_none()) {
+        let host = claim.host;
+        let usable = may_return(snapshot, aim, host, now).is_some();
+        if !usable || !is_available(claim.view, rules, now) {
             continue;
-        };
-        for session in view.report.iter().flat_map(|report| report.of(user)) {
+        }
+        for session in claim.report.of(user) {
             let rank = (session.state, std::cmp::Reverse(session.latest));
             // Hosts come in id order, so an equal later one does not win.
             if best.as_ref().is_none_or(|(known, _)| rank < *known) {

@@ -74,6 +74,11 @@ pub struct Rules {
     pub slow_start: Duration,
     /// Most tunnels one user may have open; `None`: no bound.
     pub max_tunnels_per_user: Option<u32>,
+    /// Which claims of a host's agent about sessions are believed.
+    pub trust_agents: TrustAgents,
+    /// Most users who may come to a host within a minute without us before its
+    /// agent is mistrusted.
+    pub agent_trust_threshold: u32,
     /// What becomes of connections that name no resource.
     pub unmatched: Unmatched,
     /// Whether decisions are acted on or only logged.
@@ -96,6 +101,16 @@ pub enum Unmatched {
     Pass,
     /// It is refused: nothing reaches a host past the broker.
     Refuse,
+}
+
+/// Which of an agent's claims that a user has a session are believed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TrustAgents {
+    /// All, until something speaks against the agent or the claim.
+    #[default]
+    Always,
+    /// Those alone that our own tunnels, leases or history support.
+    History,
 }
 
 /// Whether decisions are acted on.
@@ -136,6 +151,8 @@ impl Default for Rules {
             max_pending_logons: 10,
             slow_start: Duration::from_secs(60),
             max_tunnels_per_user: None,
+            trust_agents: TrustAgents::default(),
+            agent_trust_threshold: 20,
             unmatched: Unmatched::default(),
             conduct: Conduct::default(),
             identity_order: vec![IdentitySource::Username, IdentitySource::Name],

@@ -12,13 +12,15 @@ use serde::{Deserialize, Serialize};
 use super::aim::Trust;
 use super::count::Known;
 use super::directory::Directory;
-use super::identity::{People, UserKey};
+use super::identity::UserKey;
 use super::ids::{FarmId, HostId, ResourceId, TunnelId};
 use super::lease_key::LeaseKey;
 use super::mode::{Mode, Modes};
+use super::people::People;
 use super::report::{Report, SessionState};
 use super::rules::Caps;
 use super::time::Timestamp;
+use super::trust::Strangers;
 
 /// How long a tunnel that stood may miss from its host's reports and still
 /// count as a session there: a logon takes that long to show.
@@ -38,7 +40,7 @@ pub struct Snapshot {
     /// tunnels count, and bar their users from other hosts. Such a host is in
     /// no farm, so that nobody is placed on it.
     pub hosts: BTreeMap<HostId, Arc<Known>>,
-    /// The qualified names seen so far.
+    /// Who connected through us.
     pub people: Arc<People>,
     /// When this process began to listen: what was reported before that counts
     /// for as long as an agent needs to be heard again.
@@ -57,6 +59,9 @@ pub struct HostView {
     /// Users an earlier report of the same start of the host showed and the last
     /// one does not, where a tunnel or a lease of ours waits for them.
     pub departed: BTreeSet<UserKey>,
+    /// Users its agent reports who came while we watched, and whom we did not
+    /// take there.
+    pub strangers: Strangers,
     /// Our tunnels to this host, pending and stood.
     pub tunnels: Vec<TunnelView>,
     /// Leases that linger here without a tunnel, with their ends.

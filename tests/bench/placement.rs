@@ -144,8 +144,11 @@ fn view(host: u32, known: Known) -> HostView {
 fn snapshot(known: Known) -> Snapshot {
     let hosts = (0..HOSTS).map(|at| (host_id(at), Arc::new(view(at, known).into())));
     let mut people = People::default();
-    let all = (0..HOSTS).flat_map(|at| (0..USERS_A_HOST).map(move |nth| user(at, nth)));
-    all.flatten().for_each(|user| people.remember(&user));
+    for at in 0..HOSTS {
+        for user in (0..USERS_A_HOST).filter_map(|nth| user(at, nth)) {
+            people.remember(&user, &host_id(at), NOW);
+        }
+    }
     Snapshot {
         generation: 1,
         directory: Arc::new(directory()),

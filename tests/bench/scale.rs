@@ -87,7 +87,7 @@ fn snapshot(size: Size) -> Snapshot {
     });
     let mut people = People::default();
     let known = (0..size.sessions.max(size.leases)).filter_map(user);
-    known.for_each(|user| people.remember(&user));
+    known.for_each(|user| people.remember(&user, &"rds-0".into(), NOW));
     Snapshot {
         generation: 1,
         directory: config.directory,

@@ -62,6 +62,14 @@ fn each_setting_is_named_as_the_files_name_it() {
             "[broker]\nmax_tunnels_per_user = 3",
             "broker.max_tunnels_per_user",
         ),
+        (
+            "[broker]\ntrust_agents = \"history\"",
+            "broker.trust_agents",
+        ),
+        (
+            "[broker]\nagent_trust_threshold = 21",
+            "broker.agent_trust_threshold",
+        ),
         ("[broker]\nunmatched = \"refuse\"", "broker.unmatched"),
         ("[broker]\nmode = \"observe\"", "broker.mode"),
         (

@@ -205,7 +205,13 @@ impl World {
 
     /// Somebody whose qualified name was seen before.
     pub(super) fn knows(mut self, who: &str) -> Self {
-        self.people.remember(&user(who));
+        self.people.remember(&user(who), &"elsewhere".into(), NOW);
+        self
+    }
+
+    /// Somebody who was on that host through us before.
+    pub(super) fn took(mut self, who: &str, host: &str) -> Self {
+        self.people.remember(&user(who), &host.into(), NOW);
         self
     }
 

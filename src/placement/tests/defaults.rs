@@ -21,6 +21,8 @@ fn the_rules() {
         max_pending_logons,
         slow_start,
         max_tunnels_per_user,
+        trust_agents,
+        agent_trust_threshold,
         unmatched,
         conduct,
         identity_order,
@@ -51,6 +53,8 @@ fn the_rules() {
     assert_eq!(max_pending_logons, 10);
     assert_eq!(slow_start, secs(60));
     assert_eq!(max_tunnels_per_user, None);
+    assert_eq!(trust_agents, TrustAgents::Always);
+    assert_eq!(agent_trust_threshold, 20);
     assert_eq!(unmatched, Unmatched::Pass);
     assert_eq!(conduct, Conduct::Broker);
     assert_eq!(

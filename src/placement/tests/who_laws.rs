@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use unicode_normalization::UnicodeNormalization;
 
+use super::build::NOW;
 use super::identity_laws::name;
 use crate::placement::*;
 
@@ -62,7 +63,7 @@ proptest! {
     fn one_person_is_one_key_by_every_road(name in person(), domain in domain(), how in any::<[u8; 5]>()) {
         let expected = UserKey::new(&name, &domain).unwrap();
         let mut people = People::default();
-        people.remember(&expected);
+        people.remember(&expected, &"a".into(), NOW);
         for claims in forms(&name, &domain, how) {
             let found = key(&claims, &rules(&domain), &people);
             prop_assert_eq!(found.as_ref(), Some(&expected), "{:?}", claims);
@@ -127,12 +128,12 @@ proptest! {
         let bare = UserKey::new(&name, "").unwrap();
         let mut people = People::default();
         for domain in &known {
-            people.remember(&bare.clone().qualified_by(Some(domain)));
+            people.remember(&bare.clone().qualified_by(Some(domain)), &"a".into(), NOW);
         }
         for (other, domain) in others {
             let other = UserKey::new(&other, &domain).unwrap();
             if other.user() != bare.user() {
-                people.remember(&other);
+                people.remember(&other, &"a".into(), NOW);
             }
         }
         let claims = Claims { username: name, ..Claims::default() };
@@ -150,12 +151,12 @@ proptest! {
         let mut people = People::default();
         let users: Vec<_> = names.iter().map(|(n, d)| UserKey::new(n, d).unwrap()).collect();
         for user in &users {
-            people.remember(user);
+            people.remember(user, &"a".into(), NOW);
             prop_assert!(people.knows(user));
         }
         let before = people.clone();
         for user in users.iter().rev() {
-            people.remember(user);
+            people.remember(user, &"a".into(), NOW);
         }
         prop_assert_eq!(people, before);
     }

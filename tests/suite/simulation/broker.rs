@@ -146,7 +146,10 @@ impl Broker {
             self.host(&host, |view| _ = view.lingering.remove(&key));
         }
         if let Some(user) = record.user() {
-            Arc::make_mut(&mut self.snapshot.people).remember(user);
+            let people = Arc::make_mut(&mut self.snapshot.people);
+            for past in record.visits(now) {
+                people.remember(user, &past.host, past.at);
+            }
         }
         let mut hosts = Vec::new();
         for lease in record
@@ -219,8 +222,9 @@ impl Broker {
     ) -> Option<Vec<Finding>> {
         let was_silent = is_silent(&self.snapshot, host, now);
         let mut news = false;
+        let people = Arc::clone(&self.snapshot.people);
         self.host(host, |view| {
-            news = view.hear(report);
+            news = view.hear(report, |user| people.was_on(user, host));
             if news && was_silent {
                 view.usable_since = Some(now);
             }

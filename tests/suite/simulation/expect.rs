@@ -189,12 +189,37 @@ impl<'a> Ground<'a> {
             return None;
         }
         let open = drawn.figures.iter().filter(|(_, f)| self.takes_back(f));
+        let open = open.filter(|(host, _)| self.believes(who, host));
         let theirs = open.flat_map(|(host, figures)| {
             let of_user = figures.sessions().iter().filter(|s| is_of(who, s));
             of_user.map(move |s| (s.state, Reverse(s.latest), *host))
         });
         let (state, _, host) = theirs.min()?;
         Some((host.clone(), Way::Session(state)))
+    }
+
+    /// Whether a host is believed that this user is there: one that we know the
+    /// user from is, and one that another such host of a common farm speaks
+    /// against is not.
+    pub(super) fn believes(&self, who: &Who, host: &HostId) -> bool {
+        let scene = self.scene;
+        if !scene.rules.single_session_per_user || self.model.vouches(who, host, self.now) {
+            return true;
+        }
+        let common = |other: &HostId| {
+            let mut farms = scene.farms.iter().map(|farm| scene.members(&farm.id));
+            farms.any(|members| members.contains(&host) && members.contains(&other))
+        };
+        let hosts = self.snapshot.hosts.iter();
+        let mut others = hosts.filter(|(id, _)| *id != host && common(id));
+        !others.any(|(id, view)| {
+            let fresh = view
+                .report
+                .as_ref()
+                .filter(|report| self.now.since(report.received) <= scene.rules.offline_after);
+            let theirs = fresh.is_some_and(|r| r.sessions.iter().any(|s| is_of(who, s)));
+            theirs && self.model.vouches(who, id, self.now)
+        })
     }
 
     fn lease(&self, drawn: &Drawn<'_>, farm: &Farm) -> Option<(HostId, Way)> {

@@ -35,6 +35,10 @@ pub(super) struct Model {
     pub(super) homes: BTreeMap<Key, BTreeMap<FarmId, Home>>,
     /// User parts and the domains they were believed with.
     pub(super) known: BTreeMap<String, BTreeSet<String>>,
+    /// The hosts people were believed to be on through us, by this life of the
+    /// process, and what an earlier one left in the store.
+    been: BTreeMap<Who, BTreeSet<HostId>>,
+    last: BTreeMap<(Key, FarmId), HostId>,
     modes: BTreeMap<HostId, Timetable>,
 }
 
@@ -249,6 +253,22 @@ impl Model {
         }
     }
 
+    pub(super) fn was_on(&mut self, key: &Key, farm: &FarmId, host: &HostId) {
+        let been = self.been.entry(key.who.clone()).or_default();
+        been.insert(host.clone());
+        self.last.insert((key.clone(), farm.clone()), host.clone());
+    }
+
+    /// Whether we know ourselves that this user is or was on that host.
+    pub(super) fn vouches(&self, who: &Who, host: &HostId, now: Timestamp) -> bool {
+        let been = self.been.get(who);
+        let mut seats = self.open_on(host).into_iter();
+        let mut homes = self.homes.keys().filter(|key| key.who == *who);
+        been.is_some_and(|hosts| hosts.contains(host))
+            || seats.any(|seat| seat.who() == Some(who) && !seat.doubtful)
+            || homes.any(|key| !self.lingering(key, host, now).is_empty())
+    }
+
     pub(super) fn written(&mut self, w: &Written, lease: Duration, now: Timestamp) {
         let Some(seat) = self.seats.get_mut(&w.tunnel) else {
             return;
@@ -266,6 +286,9 @@ impl Model {
                 if !domain.is_empty() {
                     self.known.entry(user).or_default().insert(domain);
                 }
+                let (key, farm) = (key.clone(), seat.farm.clone());
+                self.was_on(&key, &farm, &home.host);
+                let seat = &self.seats[&w.tunnel];
                 let homes = self.homes.entry(key.clone()).or_default();
                 let old = homes.insert(seat.farm.clone(), home.clone());
                 // After a clock set back the older time may be the later one.
@@ -286,6 +309,11 @@ impl Model {
     /// The process died: no tunnel and nothing unwritten is left of it.
     pub(super) fn died(&mut self, now: Timestamp) {
         self.seats.clear();
+        self.been.clear();
+        for ((key, _), host) in &self.last {
+            let been = self.been.entry(key.who.clone()).or_default();
+            been.insert(host.clone());
+        }
         for homes in self.homes.values_mut() {
             homes.retain(|_, home| home.until > now);
         }

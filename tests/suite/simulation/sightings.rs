@@ -9,6 +9,7 @@ use sessionguard::placement::{
 
 use super::ask::Who;
 use super::day::{Checked, Day};
+use super::expect::Ground;
 use super::figures::{is_of, name};
 use super::model::{Home, Key, Model, Seat};
 use super::verdict::{Rule, broken};
@@ -120,10 +121,17 @@ impl Day {
 
     /// The other host whose fresh report shows the best session of theirs.
     fn elsewhere(&self, host: &HostId, who: &Who) -> Option<HostId> {
+        let ground = Ground {
+            scene: &self.scene,
+            model: &self.model,
+            snapshot: &self.broker.snapshot,
+            now: self.now,
+        };
         let Snapshot { hosts, .. } = &self.broker.snapshot;
         let offline_after = self.scene.rules.offline_after;
         let mut best: Option<(_, _, &HostId)> = None;
-        for (id, view) in hosts.iter().filter(|(id, _)| *id != host) {
+        let others = hosts.iter().filter(|(id, _)| *id != host);
+        for (id, view) in others.filter(|(id, _)| ground.believes(who, id)) {
             let view: &HostView = view;
             let report = view.report.as_ref();
             let fresh = report.filter(|r| self.now.since(r.received) <= offline_after);
@@ -151,6 +159,7 @@ impl Day {
             self.model.seats.get_mut(id).unwrap().doubtful = false;
         }
         let latest = report.taken + self.scene.rules.lease;
+        let mut moved = Vec::new();
         for (key, _) in keys {
             let stored = stored(key);
             let kept: Vec<_> = self.model.keeping(key, self.now).cloned().collect();
@@ -167,6 +176,7 @@ impl Day {
                     let anybody = kept.iter().any(|seat| seat.holds && seat.farm == *farm);
                     if self.scene.members(farm).contains(&to) && !anybody {
                         home.host = to.clone();
+                        moved.push((key.clone(), farm.clone(), to.clone()));
                     }
                 }
             }
@@ -176,6 +186,9 @@ impl Day {
             if found.moved.contains_key(&stored) || found.signed_out.contains(&stored) {
                 self.model.forget(key, self.now);
             }
+        }
+        for (key, farm, to) in moved {
+            self.model.was_on(&key, &farm, &to);
         }
     }
 }
@@ -200,7 +213,7 @@ impl Meaning {
 impl Model {
     /// Homes of a key that linger on a host: no tunnel is written to stand for
     /// them.
-    fn lingering(&self, key: &Key, host: &HostId, now: Timestamp) -> Vec<&Home> {
+    pub(super) fn lingering(&self, key: &Key, host: &HostId, now: Timestamp) -> Vec<&Home> {
         let homes = self.homes(key, now).into_iter();
         let here = homes.filter(|(_, home)| home.host == *host);
         let stands = |farm: &_| {

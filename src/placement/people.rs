@@ -1,0 +1,138 @@
+//! Who connected through us: by which qualified name, and to which hosts, for
+//! as long as our history goes back.
+//!
+//! To know a bare name by, and to tell which of a host's claims our own history
+//! supports. Many thousands may be known and somebody new is learnt with every
+//! first logon, so that they are kept in parts, and one part is copied.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::count::Name;
+use super::identity::UserKey;
+use super::ids::HostId;
+use super::lease::HISTORY;
+use super::rules::Rules;
+use super::time::Timestamp;
+
+/// Within this time nobody is learnt anew: history is exact to a day.
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// The people who connected through us in the last 30 days.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct People {
+    parts: BTreeMap<u8, Arc<Part>>,
+}
+
+/// User part to those who go by it.
+// INVARIANT: no list is empty or names a domain twice.
+type Part = BTreeMap<String, Vec<Person>>;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Person {
+    domain: Option<String>,
+    seen: Timestamp,
+    /// On which hosts, and when last.
+    hosts: BTreeMap<HostId, Timestamp>,
+}
+
+impl People {
+    /// Remembers that this user was on that host.
+    pub fn remember(&mut self, user: &UserKey, host: &HostId, at: Timestamp) {
+        let part = self.parts.entry(Name::of_user(user).index()).or_default();
+        let known = Arc::make_mut(part);
+        let known = known.entry(user.user().to_owned()).or_default();
+        let by_domain = |person: &&mut Person| person.domain.as_deref() == user.domain();
+        let latest = |known: &mut Timestamp| *known = at.max(*known);
+        match known.iter_mut().find(by_domain) {
+            Some(person) => {
+                latest(&mut person.seen);
+                latest(person.hosts.entry(host.clone()).or_insert(at));
+            }
+            None => known.push(Person {
+                domain: user.domain().map(ToOwned::to_owned),
+                seen: at,
+                hosts: BTreeMap::from([(host.clone(), at)]),
+            }),
+        }
+    }
+
+    /// Whether there is nothing to learn from this.
+    pub fn remembers(&self, user: &UserKey, host: &HostId, at: Timestamp) -> bool {
+        let mut known = self.named(user.user()).iter();
+        known
+            .find(|person| person.domain.as_deref() == user.domain())
+            .and_then(|person| person.hosts.get(host))
+            .is_some_and(|known| at < *known + DAY)
+    }
+
+    /// Whether this name is known; a bare one always is.
+    pub fn knows(&self, user: &UserKey) -> bool {
+        let known = |domain| self.domains(user.user()).any(|known| known == domain);
+        user.domain().is_none_or(known)
+    }
+
+    /// Whether exactly this user was on that host through us.
+    pub(super) fn took(&self, user: &UserKey, host: &HostId) -> bool {
+        let mut known = self.named(user.user()).iter();
+        let own = known.find(|person| person.domain.as_deref() == user.domain());
+        own.is_some_and(|person| person.hosts.contains_key(host))
+    }
+
+    /// Whether the user of a reported session was on that host through us; one
+    /// reported without a domain may be any of that name.
+    pub fn was_on(&self, session: &UserKey, host: &HostId) -> bool {
+        let fits = |person: &&Person| {
+            session.domain().is_none() || session.domain() == person.domain.as_deref()
+        };
+        let mut theirs = self.named(session.user()).iter().filter(fits);
+        theirs.any(|person| person.hosts.contains_key(host))
+    }
+
+    /// Forgets whoever was not here for as long as our history goes back.
+    pub fn forget(&mut self, now: Timestamp) {
+        let over = |at: &Timestamp| *at + HISTORY <= now;
+        let outdated = |p: &Person| over(&p.seen) || p.hosts.values().any(over);
+        for part in self.parts.values_mut() {
+            if !part.values().flatten().any(outdated) {
+                continue;
+            }
+            Arc::make_mut(part).retain(|_, known| {
+                known.retain(|person| !over(&person.seen));
+                let hosts = known.iter_mut().map(|person| &mut person.hosts);
+                hosts.for_each(|hosts| hosts.retain(|_, at| !over(at)));
+                !known.is_empty()
+            });
+        }
+        self.parts.retain(|_, part| !part.is_empty());
+    }
+
+    /// A bare name takes the one domain it is known with; true where it is known
+    /// with several, so that it stays as it is.
+    pub(super) fn qualified(&self, user: UserKey, rules: &Rules) -> (UserKey, bool) {
+        if user.domain().is_some() {
+            return (user, false);
+        }
+        // A name may have been stored before the table knew its domain.
+        let known = self.domains(user.user());
+        let known: BTreeSet<_> = known
+            .map(|domain| rules.domains.get(domain).map_or(domain, String::as_str))
+            .collect();
+        let ambiguous = known.len() > 1;
+        let only = known.first().filter(|_| !ambiguous).copied();
+        (user.qualified_by(only), ambiguous)
+    }
+
+    /// The domains a user part was seen with.
+    fn domains(&self, user: &str) -> impl Iterator<Item = &str> {
+        let known = self.named(user).iter();
+        known.filter_map(|person| person.domain.as_deref())
+    }
+
+    fn named(&self, user: &str) -> &[Person] {
+        let part = self.parts.get(&Name::of_user_part(user).index());
+        part.and_then(|part| part.get(user))
+            .map_or(&[], Vec::as_slice)
+    }
+}
