@@ -252,6 +252,13 @@ fn strangers_are_those_who_come_while_we_watch_and_whom_we_did_not_take_there() 
     ] {
         assert_eq!(most(reports, nobody), expected, "{what}");
     }
+    let qualified: Vec<_> = many.iter().map(|who| format!("corp\\{who}")).collect();
+    let read_otherwise = vec![reported(1, 1, many, 9), reported(1, 2, &qualified, 0)];
+    assert_eq!(
+        most(read_otherwise, nobody),
+        0,
+        "a reload knows their domain"
+    );
     let rush = || vec![reported(1, 1, &[], 9), reported(1, 2, many, 0)];
     let ours = |who: &UserKey| who.user() == "stranger7";
     assert_eq!(most(rush(), ours), 29);
