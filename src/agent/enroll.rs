@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
+
 use super::http::{HttpError, Server};
 use super::key::{Key, KeyError, secret_file};
 use super::wire::{EnrollAnswer, EnrollQuestion};
@@ -11,8 +13,8 @@ const ENROLL: &str = "/api/v1/agents/enroll";
 /// What an enrolment needs.
 #[derive(Debug)]
 pub struct Enrolment {
-    /// The broker.
-    pub server: Server,
+    /// The broker's API, in the order tried.
+    pub servers: Vec<Server>,
     /// A file with the enrollment token.
     pub token_file: PathBuf,
     /// Where the key goes.
@@ -33,6 +35,9 @@ pub enum EnrollError {
         /// The file.
         path: PathBuf,
     },
+    /// None is named.
+    #[error("no broker is named")]
+    NoServer,
     /// The broker.
     #[error("{0}{hint}", hint = hint(.0))]
     Asked(#[from] HttpError),
@@ -75,9 +80,25 @@ pub async fn enroll(enrolment: &Enrolment) -> Result<String, EnrollError> {
         machine_id: line("/etc/machine-id").trim(),
     });
     let question = question.to_string().into_bytes();
-    let answer = enrolment.server.post(ENROLL, None, question).await?;
+    let answer = ask(&enrolment.servers, question).await?;
     let answer: EnrollAnswer = serde_json::from_value(answer).map_err(|_| EnrollError::NoKey)?;
     let key = Key::new(&answer.agent_id, &answer.token).ok_or(EnrollError::NoKey)?;
     key.save(&enrolment.key_file).map_err(EnrollError::Kept)?;
     Ok(answer.agent_id)
+}
+
+/// Asks the first broker that can be asked. Whoever may have heard the token is
+/// the last: it is good once.
+async fn ask(servers: &[Server], question: Vec<u8>) -> Result<Value, EnrollError> {
+    let mut first = None;
+    for server in servers {
+        let asked = server.post(ENROLL, None, question.clone()).await;
+        match asked {
+            Err(error) if error.is_before_the_question() => {
+                first.get_or_insert(error);
+            }
+            asked => return Ok(asked?),
+        }
+    }
+    Err(first.map_or(EnrollError::NoServer, EnrollError::Asked))
 }

@@ -16,6 +16,8 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::key::Key;
+use super::trust::{Trust, why};
+use crate::tls::{Connector, Fault, Stream};
 
 /// For the whole exchange: a broker that takes longer is as good as gone.
 const PATIENCE: Duration = Duration::from_secs(8);
@@ -24,41 +26,58 @@ const ANSWER: usize = 1024 * 1024;
 /// How much of a refusal's text is shown.
 const REASON: usize = 200;
 
-/// A broker's API: `http://HOST:PORT` and a path before ours, perhaps.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A broker's API: `https://HOST:PORT` and a path before ours, perhaps.
+#[derive(Debug, Clone)]
 pub struct Server {
     host: String,
     port: u16,
     /// Without a slash at its end.
     base: String,
+    /// How it proves who it is; `None` for plain text.
+    tls: Option<Connector>,
 }
 
 /// Why a broker cannot be asked at an address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ServerError {
     /// It is no address.
-    #[error("{url:?} is no address of an API: write it as \"http://127.0.0.1:9822\"")]
+    #[error("{url:?} is no address of an API: write it as \"https://broker.example:9822\"")]
     NotAUrl {
         /// What was written.
         url: String,
     },
     /// It would be asked in the clear over a network.
     #[error(
-        "{url:?} would send the host's key in the clear: use an address on this machine (a tunnel's \
-         end, say), or write insecure = true where the network is trusted"
+        "{url:?} would send the host's key in the clear: use https, an address on this machine (a \
+         tunnel's end, say), or insecure = true (enroll: --insecure) where the network is trusted"
     )]
     InTheClear {
         /// What was written.
         url: String,
     },
-    /// It wants TLS.
+    /// Nobody may vouch for it.
     #[error(
-        "{url:?}: https is not there yet in this release: let a TLS proxy on this machine carry it"
+        "{url:?}: name who may vouch for the broker with ca_file (enroll: --ca-file), or its \
+         certificate's SHA-256 with pin_sha256 (enroll: --pin)"
     )]
-    NoTls {
+    NoTrust {
         /// What was written.
         url: String,
     },
+    /// What is to vouch for it cannot.
+    #[error("{url:?}: {fault}")]
+    Fault {
+        /// What was written.
+        url: String,
+        /// What is wrong.
+        fault: Fault,
+    },
+    /// Somebody may vouch for a broker that shows no certificate.
+    #[error(
+        "ca_file and pin_sha256 (enroll: --ca-file and --pin) are for https, and no broker is \
+         asked by it"
+    )]
+    NotHttps,
 }
 
 /// Why an exchange failed.
@@ -71,6 +90,14 @@ pub enum HttpError {
         server: String,
         /// What the system said.
         error: io::Error,
+    },
+    /// It may be somebody else.
+    #[error("{server} is not asked: {reason}")]
+    Untrusted {
+        /// The broker.
+        server: String,
+        /// Why, and what to do.
+        reason: String,
     },
     /// It answers too slowly.
     #[error("{server} does not answer")]
@@ -110,6 +137,11 @@ impl HttpError {
         )
     }
 
+    /// The broker heard nothing of what was to be asked.
+    pub(super) fn is_before_the_question(&self) -> bool {
+        matches!(self, Self::Unreachable { .. } | Self::Untrusted { .. })
+    }
+
     /// Another broker would say the same.
     pub(super) fn is_refusal(&self) -> bool {
         matches!(
@@ -124,16 +156,29 @@ impl HttpError {
 
 impl fmt::Display for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "http://{}:{}{}", self.host, self.port, self.base)
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        write!(f, "{scheme}://{}:{}{}", self.host, self.port, self.base)
     }
 }
 
 impl Server {
-    /// Reads an address. In the clear only to this machine, unless `insecure`.
+    /// Reads addresses, all known in the same way. In the clear only to this
+    /// machine, unless `insecure`. Blocks while it reads the file of
+    /// authorities.
     ///
     /// # Errors
-    /// It is no address, or one that must not be used.
-    pub fn parse(url: &str, insecure: bool) -> Result<Self, ServerError> {
+    /// One is no address, or one that must not be used.
+    pub fn all(urls: &[String], trust: &Trust, insecure: bool) -> Result<Vec<Self>, ServerError> {
+        let servers = urls.iter().map(|url| Self::parse(url, trust, insecure));
+        let servers: Vec<_> = servers.collect::<Result<_, _>>()?;
+        let secure = servers.iter().any(|server| server.tls.is_some());
+        if !trust.is_empty() && !secure {
+            return Err(ServerError::NotHttps);
+        }
+        Ok(servers)
+    }
+
+    fn parse(url: &str, trust: &Trust, insecure: bool) -> Result<Self, ServerError> {
         let named = || url.to_owned();
         let bad = || ServerError::NotAUrl { url: named() };
         let uri: Uri = url.parse().map_err(|_| bad())?;
@@ -141,17 +186,28 @@ impl Server {
         if uri.query().is_some() || uri.authority().is_none_or(|a| a.as_str().contains('@')) {
             return Err(bad());
         }
-        match uri.scheme_str() {
-            Some("http") => {}
-            Some("https") => return Err(ServerError::NoTls { url: named() }),
+        let (tls, usual) = match uri.scheme_str() {
+            Some("http") if !insecure && !is_this_machine(host) => {
+                return Err(ServerError::InTheClear { url: named() });
+            }
+            Some("http") => (None, 80),
+            Some("https") if trust.is_empty() => {
+                return Err(ServerError::NoTrust { url: named() });
+            }
+            Some("https") => {
+                let connector = trust.connector(bare(host));
+                let connector = connector.map_err(|fault| ServerError::Fault {
+                    url: named(),
+                    fault,
+                })?;
+                (Some(connector), 443)
+            }
             _ => return Err(bad()),
-        }
-        if !insecure && !is_this_machine(host) {
-            return Err(ServerError::InTheClear { url: named() });
-        }
+        };
         Ok(Self {
+            tls,
             host: host.to_owned(),
-            port: uri.port_u16().unwrap_or(80),
+            port: uri.port_u16().unwrap_or(usual),
             base: uri.path().trim_end_matches('/').to_owned(),
         })
     }
@@ -180,13 +236,7 @@ impl Server {
         key: Option<&Key>,
         question: Vec<u8>,
     ) -> Result<Value, HttpError> {
-        let stream = self
-            .connect()
-            .await
-            .map_err(|error| HttpError::Unreachable {
-                server: self.to_string(),
-                error,
-            })?;
+        let stream = self.connect().await?;
         let broken = |error| HttpError::Broken {
             server: self.to_string(),
             error,
@@ -210,16 +260,31 @@ impl Server {
     }
 
     /// The one place that knows how a broker is reached.
-    async fn connect(&self) -> io::Result<TcpStream> {
-        let host = self.host.trim_start_matches('[').trim_end_matches(']');
-        let stream = TcpStream::connect((host, self.port)).await?;
-        stream.set_nodelay(true)?;
-        Ok(stream)
+    async fn connect(&self) -> Result<Stream, HttpError> {
+        let dialed = async {
+            let socket = TcpStream::connect((bare(&self.host), self.port)).await?;
+            socket.set_nodelay(true)?;
+            Ok(socket)
+        };
+        let socket = dialed.await.map_err(|error| HttpError::Unreachable {
+            server: self.to_string(),
+            error,
+        })?;
+        let Some(tls) = &self.tls else {
+            return Ok(socket.into());
+        };
+        // Authorities change while an agent runs for months.
+        tls.look();
+        let secured = tls.connect(socket).await;
+        secured.map_err(|error| HttpError::Untrusted {
+            server: self.to_string(),
+            reason: why(&error),
+        })
     }
 
     async fn converse(
         &self,
-        stream: TcpStream,
+        stream: Stream,
         path: &str,
         key: Option<&Key>,
         question: Vec<u8>,
@@ -270,15 +335,23 @@ fn reason(body: &[u8]) -> String {
     plain.take(REASON).collect()
 }
 
+/// An IPv6 address without its brackets.
+fn bare(host: &str) -> &str {
+    host.trim_start_matches('[').trim_end_matches(']')
+}
+
 fn is_this_machine(host: &str) -> bool {
-    let address = host.trim_start_matches('[').trim_end_matches(']');
-    let loopback = address.parse::<IpAddr>().map(|ip| ip.is_loopback());
+    let loopback = bare(host).parse::<IpAddr>().map(|ip| ip.is_loopback());
     loopback.unwrap_or_else(|_| host.eq_ignore_ascii_case("localhost"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn parse(url: &str, insecure: bool) -> Result<Server, ServerError> {
+        Server::parse(url, &Trust::default(), insecure)
+    }
 
     #[test]
     fn in_the_clear_only_to_this_machine_unless_it_is_written_out() {
@@ -287,14 +360,14 @@ mod tests {
             "http://[::1]:9822/",
             "http://localhost",
         ] {
-            assert!(Server::parse(here, false).is_ok(), "{here}");
+            assert!(parse(here, false).is_ok(), "{here}");
         }
         let there = "http://broker.example:9822";
         assert!(matches!(
-            Server::parse(there, false),
+            parse(there, false),
             Err(ServerError::InTheClear { .. })
         ));
-        let allowed = Server::parse("http://broker.example:9822/sg/", true).unwrap();
+        let allowed = parse("http://broker.example:9822/sg/", true).unwrap();
         assert_eq!(allowed.to_string(), "http://broker.example:9822/sg");
     }
 
@@ -308,16 +381,45 @@ mod tests {
             "http://u@127.0.0.1",
             "http://127.0.0.1/?a=b",
         ] {
-            let error = Server::parse(bad, true).unwrap_err();
+            let error = parse(bad, true).unwrap_err();
             assert!(
                 matches!(error, ServerError::NotAUrl { .. }),
                 "{bad}: {error}"
             );
         }
-        assert!(matches!(
-            Server::parse("https://127.0.0.1", true),
-            Err(ServerError::NoTls { .. })
-        ));
+    }
+
+    #[test]
+    fn over_https_a_broker_is_known_or_not_asked() {
+        let all = |urls: &[&str], trust: &Trust| {
+            let urls: Vec<_> = urls.iter().map(|url| (*url).to_owned()).collect();
+            Server::all(&urls, trust, false)
+        };
+        let nobody = Trust::default();
+        let pinned = Trust::read(None, &["ab".repeat(32)]).unwrap();
+        let there = "https://broker.example";
+        let error = all(&[there], &nobody).unwrap_err();
+        assert!(matches!(error, ServerError::NoTrust { .. }), "{error}");
+        let error = all(&["http://127.0.0.1"], &pinned).unwrap_err();
+        assert!(matches!(error, ServerError::NotHttps), "{error}");
+        let both = all(&[there, "https://[::1]:9822", "http://[::1]"], &pinned).unwrap();
+        let shown: Vec<_> = both.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            shown,
+            [
+                "https://broker.example:443",
+                "https://[::1]:9822",
+                "http://[::1]:80"
+            ]
+        );
+        let missing = Trust::read(Some("/nowhere/ca.pem".into()), &[]).unwrap();
+        let error = all(&[there], &missing).unwrap_err().to_string();
+        assert!(
+            error.contains("ca_file /nowhere/ca.pem: cannot be read"),
+            "{error}"
+        );
+        let error = Trust::read(None, &["ab".repeat(31)]).unwrap_err();
+        assert!(error.to_string().contains("is no SHA-256"), "{error}");
     }
 
     #[test]

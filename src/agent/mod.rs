@@ -30,6 +30,7 @@ mod report;
 mod run;
 mod sessions;
 mod settings;
+mod trust;
 mod wire;
 mod xrdp_log;
 
@@ -39,4 +40,5 @@ pub use key::{Key, KeyError};
 pub use memory::MemoryError;
 pub use run::{Agent, StartError};
 pub use settings::{Settings, SettingsError};
+pub use trust::{PinError, Trust};
 pub use wire::CommandKind;

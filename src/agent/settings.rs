@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::http::{Server, ServerError};
+use super::trust::{PinError, Trust};
 use super::wire::CommandKind;
 use crate::config::{LogFormat, LogLevel, LogSettings, SmallFileError, Time, load_small};
 
@@ -72,6 +73,14 @@ pub enum SettingsError {
         /// What is wrong.
         error: ServerError,
     },
+    /// A broker's certificate is named in a way that cannot be used.
+    #[error("{}: pin_sha256: {error}", path.display())]
+    Pin {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        error: PinError,
+    },
     /// A time is out of range.
     #[error("{}: {key} is {got:?}: it must be from {least:?} to {most:?}", path.display())]
     Range {
@@ -105,6 +114,9 @@ struct File {
     agent_id: Option<String>,
     #[serde(default = "state_file")]
     state_file: PathBuf,
+    ca_file: Option<PathBuf>,
+    #[serde(default)]
+    pin_sha256: Vec<String>,
     #[serde(default)]
     insecure: bool,
     interval: Option<Time>,
@@ -191,8 +203,12 @@ impl Settings {
         if named.is_empty() {
             return Err(SettingsError::NoServer { path: path.into() });
         }
-        let servers = named.iter().map(|url| Server::parse(url, file.insecure));
-        let servers = servers.collect::<Result<_, _>>();
+        let trust = Trust::read(file.ca_file, &file.pin_sha256);
+        let trust = trust.map_err(|error| SettingsError::Pin {
+            path: path.into(),
+            error,
+        })?;
+        let servers = Server::all(&named, &trust, file.insecure);
         let servers = servers.map_err(|error| SettingsError::Server {
             path: path.into(),
             error,
@@ -295,12 +311,20 @@ mod tests {
             })
             .filter(|line| line != "commands = []\n")
             .collect();
-        let mut written = load(&open);
+        let keys = open.lines().filter(|line| line.contains(" = ")).count();
+        assert_eq!(keys, 20, "every key of File, Xrdp and Log");
+        // These two have no default, and are refused where no server is asked by https.
+        let (trust, open): (Vec<_>, Vec<_>) = open
+            .split_inclusive('\n')
+            .partition(|line| line.starts_with("ca_file") || line.starts_with("pin_sha256"));
+        assert_eq!(trust.len(), 2);
+        let mut written = load(&open.concat());
         assert_eq!(written.commands.len(), 4);
         assert_eq!(written.agent_id.take().as_deref(), Some("rds-a"));
         written.commands.clear();
         assert_eq!(format!("{written:?}"), format!("{least:?}"));
-        let keys = open.lines().filter(|line| line.contains(" = ")).count();
-        assert_eq!(keys, 18, "every key of File, Xrdp and Log");
+        let pin = trust.iter().find(|line| line.starts_with("pin")).unwrap();
+        let secure = load(&format!("server = \"https://broker.example:9822\"\n{pin}"));
+        assert!(format!("{secure:?}").contains("AB:12:"), "{secure:?}");
     }
 }

@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::info;
 
 use super::{BAD_CONFIGURATION, FAILED, UNREACHABLE, USAGE, complain, say};
-use crate::agent::{Agent, EnrollError, Enrolment, Server, Settings, enroll};
+use crate::agent::{Agent, EnrollError, Enrolment, Server, Settings, Trust, enroll};
 use crate::logging;
 use crate::shutdown::Signals;
 
@@ -32,9 +32,15 @@ enum Action {
 
 #[derive(Debug, clap::Args)]
 struct Enroll {
-    /// The broker's API, such as http://127.0.0.1:9822
-    #[arg(long, value_name = "URL")]
-    server: String,
+    /// The broker's API, such as https://broker.example:9822; more than one is tried in turn
+    #[arg(long, value_name = "URL", required = true)]
+    server: Vec<String>,
+    /// Who may have signed the broker's certificate, a PEM file, for https
+    #[arg(long, value_name = "FILE")]
+    ca_file: Option<PathBuf>,
+    /// The SHA-256 of a certificate that is the broker's whoever signed it, for https
+    #[arg(long, value_name = "SHA256")]
+    pin: Vec<String>,
     /// A file that holds the enrollment token and that only its owner may read
     #[arg(long, value_name = "FILE")]
     token_file: PathBuf,
@@ -94,12 +100,19 @@ fn report(config: &Path) -> ExitCode {
 }
 
 fn run_enroll(arguments: &Enroll) -> ExitCode {
-    let server = match Server::parse(&arguments.server, arguments.insecure) {
-        Ok(server) => server,
+    let trust = match Trust::read(arguments.ca_file.clone(), &arguments.pin) {
+        Ok(trust) => trust,
+        Err(error) => {
+            complain(format_args!("--pin {error}"));
+            return ExitCode::from(USAGE);
+        }
+    };
+    let servers = match Server::all(&arguments.server, &trust, arguments.insecure) {
+        Ok(servers) => servers,
         Err(error) => return fail(USAGE, &error),
     };
     let enrolment = Enrolment {
-        server,
+        servers,
         token_file: arguments.token_file.clone(),
         key_file: arguments.key_file.clone(),
         name: arguments.name.clone(),

@@ -12,7 +12,7 @@ use tokio_rustls::TlsConnector;
 
 use super::acceptor::roots;
 use super::fault::{Fault, Problem};
-use super::live::{Batch, Live, Recipe};
+use super::live::{Batch, Live, Look, Recipe};
 use super::pem::Text;
 use super::provider;
 use super::stream::Stream;
@@ -40,7 +40,7 @@ pub enum ConnectError {
     Left,
     /// Its certificate is not the one we were told of.
     #[error("{0}")]
-    Distrusted(String),
+    Distrusted(Refused),
     /// Anything else.
     #[error("the TLS handshake failed: {0}")]
     Failed(String),
@@ -50,6 +50,12 @@ impl Connector {
     pub(super) fn new(live: Arc<Live<GuacdTls>>) -> Result<Self, Fault> {
         let name = server_name(live.recipe())?;
         Ok(Self { live, name })
+    }
+
+    /// Reads the file of authorities again, for whoever lets nobody else look
+    /// after it; one that cannot be used leaves the one before in force. Blocks.
+    pub fn look(&self) {
+        self.live.look();
     }
 
     /// Shakes hands; to be bounded by whoever calls.
@@ -69,7 +75,7 @@ fn why(error: &io::Error) -> ConnectError {
         Some(rustls::Error::InvalidMessage(_)) => ConnectError::NotTls,
         Some(rustls::Error::InvalidCertificate(CertificateError::Other(OtherError(inner)))) => {
             match inner.downcast_ref::<Refused>() {
-                Some(refused) => ConnectError::Distrusted(refused.to_string()),
+                Some(refused) => ConnectError::Distrusted(refused.clone()),
                 None => ConnectError::Failed(inner.to_string()),
             }
         }

@@ -40,6 +40,7 @@ pub use fault::Fault;
 pub use inspect::{Inspection, inspect};
 pub use peek::{Opening, opening};
 pub use stream::Stream;
+pub use verifier::Refused;
 
 /// The one set of algorithms: nothing here goes by what a process has installed.
 fn provider() -> Arc<CryptoProvider> {

@@ -24,7 +24,7 @@ pub(super) struct GuacdVerifier {
 
 /// A certificate that is not guacd's, as far as we were told.
 #[derive(Debug, Clone)]
-pub(super) struct Refused {
+pub struct Refused {
     pub(super) presented: Fingerprint,
     pub(super) subject: String,
     /// Whether there are pins.
@@ -102,24 +102,48 @@ impl ServerCertVerifier for GuacdVerifier {
 /// The text must leave room for the pin where little is shown of it.
 const LONGEST_SUBJECT: usize = 64;
 
+impl Refused {
+    /// What is wrong, in one sentence.
+    pub fn reason(&self) -> String {
+        let mut reason = match &self.error {
+            None => return "its certificate is none of those in pin_sha256".to_owned(),
+            Some(error) if is_ca(error) => {
+                "ca_file cannot vouch for its certificate, which is an authority's own, as \
+                 self-signed ones are (CaUsedAsEndEntity); a pin can"
+                    .to_owned()
+            }
+            Some(error) => format!("ca_file does not vouch for its certificate ({error})"),
+        };
+        if self.pinned {
+            reason.push_str(", and is none of those in pin_sha256");
+        }
+        reason
+    }
+
+    /// It is good, and somebody else's.
+    pub fn is_another_name(&self) -> bool {
+        names(self.error.as_ref())
+    }
+
+    /// Whose it is, shortened to what a line can hold.
+    pub fn subject(&self) -> String {
+        self.subject.chars().take(LONGEST_SUBJECT).collect()
+    }
+
+    /// The certificate that was shown.
+    pub fn presented(&self) -> Fingerprint {
+        self.presented
+    }
+}
+
 /// What is wrong, what was shown, and what to do.
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.error {
-            None => f.write_str("its certificate is none of those in pin_sha256")?,
-            Some(error) if is_ca(error) => f.write_str(
-                "ca_file cannot vouch for its certificate, which is an authority's own, as \
-                 self-signed ones are (CaUsedAsEndEntity); a pin can",
-            )?,
-            Some(error) => write!(f, "ca_file does not vouch for its certificate ({error})")?,
-        }
-        if let (Some(_), true) = (&self.error, self.pinned) {
-            f.write_str(", and is none of those in pin_sha256")?;
-        }
-        if names(self.error.as_ref()) {
+        f.write_str(&self.reason())?;
+        if self.is_another_name() {
             f.write_str("; tls_server_name in [guacd] sets the name")?;
         }
-        let subject: String = self.subject.chars().take(LONGEST_SUBJECT).collect();
+        let subject = self.subject();
         write!(
             f,
             "; it showed \"{subject}\": set pin_sha256 = [\"{}\"] in [guacd] if that is what openssl \

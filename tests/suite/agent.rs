@@ -2,6 +2,7 @@
 //! API whose expectations are the documented ones.
 
 mod api;
+mod https;
 mod shape;
 mod system;
 
@@ -370,8 +371,18 @@ fn what_keeps_an_agent_from_starting_is_said_with_what_to_do() {
     start(78, "agent.toml: No such file");
     system.agent_toml(&["http://192.0.2.1:9822".into()], "");
     start(78, "insecure = true");
-    system.agent_toml(&["https://127.0.0.1".into()], "");
-    start(78, "https is not there yet");
+    let secure = ["https://192.0.2.1:9822".to_owned()];
+    system.agent_toml(&secure, "");
+    start(78, "who may vouch for the broker with ca_file");
+    system.agent_toml(&secure, "pin_sha256 = [\"ab:cd\"]");
+    start(78, "agent.toml: pin_sha256: \"ab:cd\" is no SHA-256");
+    system.agent_toml(&secure, "ca_file = \"/nowhere/ca.pem\"");
+    start(78, "ca_file /nowhere/ca.pem: cannot be read");
+    system.agent_toml(
+        &["http://127.0.0.1:9".into()],
+        "ca_file = \"/nowhere/ca.pem\"",
+    );
+    start(78, "are for https");
     system.agent_toml(&[], "");
     start(78, "server is empty");
     let here = ["http://127.0.0.1:9".to_owned()];

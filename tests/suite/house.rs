@@ -25,10 +25,10 @@ const ROOMS: &[(&str, &[&str])] = &[
         &["placement", "store", "config", "clock", "x224", "metrics"],
     ),
     // A program of its own on another machine: of the broker it takes the clock,
-    // a moment, and how a file and a signal are read.
+    // a moment, how a file and a signal are read, and how a certificate is judged.
     (
         "agent",
-        &["placement", "config", "clock", "shutdown", "x224"],
+        &["placement", "config", "clock", "shutdown", "tls", "x224"],
     ),
     (
         "broker",
