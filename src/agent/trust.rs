@@ -60,7 +60,10 @@ impl Trust {
 pub(super) fn why(error: &ConnectError) -> String {
     match error {
         ConnectError::NotTls => "it does not speak TLS: ask it by http".to_owned(),
-        ConnectError::Left => "it closed the connection during the TLS handshake".to_owned(),
+        ConnectError::Left => {
+            "it closed the connection during the TLS handshake: ask it by http if it speaks no TLS"
+                .to_owned()
+        }
         ConnectError::Distrusted(refused) => {
             let name = match refused.is_another_name() {
                 true => "; ask it by a name that stands in the certificate",
