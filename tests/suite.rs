@@ -39,6 +39,7 @@ mod suite {
     mod malformed;
     mod metrics;
     mod modes;
+    mod morning;
     mod observe;
     mod openapi;
     mod page;

@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
@@ -58,22 +58,8 @@ impl ScriptedAgent {
 
     /// Sends a body in that name.
     pub(crate) fn send_as(&self, name: &str, body: &str) -> (u16, Value) {
-        let head = format!(
-            "POST /api/v1/agents/heartbeat HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\
-             X-Agent-ID: {name}\r\nContent-Length: {}\r\n\r\n",
-            body.len()
-        );
-        let mut stream = UnixStream::connect(&self.socket).unwrap();
-        stream.set_read_timeout(Some(DEADLINE)).unwrap();
-        stream.write_all(head.as_bytes()).unwrap();
-        // One that is too large is not read to its end.
-        let _ = stream.write_all(body.as_bytes());
-        let mut answer = Vec::new();
-        let _ = stream.read_to_end(&mut answer);
-        let answer = String::from_utf8(answer).unwrap();
-        let (head, body) = answer.split_once("\r\n\r\n").expect(&answer);
-        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        (status, serde_json::from_str(body).unwrap())
+        let head = format!("X-Agent-ID: {name}\r\n");
+        post(&self.socket, "/api/v1/agents/heartbeat", &head, body)
     }
 
     /// Reports these sessions, which must be taken for news; what it is told.
@@ -87,6 +73,35 @@ impl ScriptedAgent {
         );
         told
     }
+}
+
+/// A new key of that role; of an agent's, for which host.
+pub(crate) fn new_key(site: &Site, role: &str, host: Option<&str>) -> String {
+    let socket = site.store().with_extension("sock");
+    let wanted = json!({ "role": role, "host": host }).to_string();
+    let (status, made) = post(&socket, "/api/v1/keys", "", &wanted);
+    assert_eq!(status, 200, "{made}");
+    made["key"].as_str().unwrap().to_owned()
+}
+
+/// What the admin socket answers: status and body.
+fn post(socket: &Path, path: &str, head: &str, body: &str) -> (u16, Value) {
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{head}\
+         Content-Length: {}\r\n\r\n",
+        body.len()
+    );
+    let mut stream = UnixStream::connect(socket).unwrap();
+    stream.set_read_timeout(Some(DEADLINE)).unwrap();
+    stream.write_all(head.as_bytes()).unwrap();
+    // One that is too large is not read to its end.
+    let _ = stream.write_all(body.as_bytes());
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer);
+    let answer = String::from_utf8(answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").expect(&answer);
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    (status, serde_json::from_str(body).unwrap())
 }
 
 /// Now, as agents write it.

@@ -14,7 +14,7 @@ mod wire;
 use std::thread;
 use std::time::{Duration, Instant};
 
-pub(crate) use agent::{ScriptedAgent, session};
+pub(crate) use agent::{ScriptedAgent, new_key, session};
 pub(crate) use asker::{Asker, Told};
 pub(crate) use broker::{BINARY, Broker, Site};
 pub(crate) use guacd::{GuacdPeer, ScriptedGuacd};
