@@ -55,8 +55,8 @@ struct Morning {
     _hosts: Vec<ScriptedHost>,
     desktops: Desktops,
     reporters: Mutex<Vec<Reporter>>,
-    /// Where the empty host was off until now: when it was switched on.
-    switched_on: Option<Instant>,
+    /// Where the empty host was off until now: when it still was.
+    off_until: Option<Instant>,
 }
 
 /// What became of it.
@@ -142,10 +142,10 @@ impl Morning {
         if !just_on {
             hosts.extend(closed.take().map(ClosedPort::listen));
         }
-        // A machine under load must not make agents silent.
+        // A machine under load must make neither agents silent nor hosts dead.
         let site = Stage::site(guacd.address(), &addresses).with(format!(
             "[broker]\noffline_after_seconds = 600\nmax_pending_logons = {CAP}\n\
-             slow_start = \"{}s\"\n",
+             slow_start = \"{}s\"\n[probe]\ninterval = \"4s\"\ntimeout = \"4s\"\n",
             SLOW_START.as_secs()
         ));
         let broker = site.start();
@@ -156,12 +156,20 @@ impl Morning {
         for reporter in &mut reporters {
             reporter.report(&desktops);
         }
-        let switched_on = closed.map(|closed| {
+        let off_until = closed.map(|closed| {
             broker.wait("Host does not answer RDP", |line| line["host"] == EMPTY);
-            let at = Instant::now();
             hosts.push(closed.listen());
-            broker.wait("Host answers RDP", |line| line["host"] == EMPTY);
-            at
+            let mut off_at = Instant::now();
+            eventually("a host that answers", || {
+                let asked = Instant::now();
+                let host = get(&site, &format!("/api/v1/hosts/{EMPTY}"));
+                let answers = host["probe"] == "answering";
+                if !answers {
+                    off_at = asked;
+                }
+                answers.then_some(())
+            });
+            off_at
         });
         let ids = reporters
             .iter()
@@ -174,7 +182,7 @@ impl Morning {
             _hosts: hosts,
             desktops,
             reporters: Mutex::new(reporters),
-            switched_on,
+            off_until,
         };
         eventually("hosts that take newcomers", || {
             let all = morning.hosts();
@@ -193,7 +201,7 @@ impl Morning {
 
     /// Most logons that may be under way on that host by now, by our own count.
     fn cap_of(&self, host: &str) -> u64 {
-        match self.switched_on.filter(|_| host == EMPTY) {
+        match self.off_until.filter(|_| host == EMPTY) {
             None => CAP,
             Some(at) => {
                 let passed = at.elapsed().min(SLOW_START).as_millis();
