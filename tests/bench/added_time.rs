@@ -18,14 +18,15 @@
     reason = "a benchmark that cannot be set up has no figure; the cast plays more than this"
 )]
 
+mod processor;
 #[path = "../support/mod.rs"]
 mod support;
 
 use std::net::SocketAddr;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
-use support::{Broker, Names, ScriptedGuacd, Stage, Visit, Visitor};
+use processor::ProcessorClock;
+use support::{Names, ScriptedGuacd, Stage, Visit, Visitor};
 
 /// Rounds, and connections in each, one after the other.
 const FULL: (usize, usize) = (20, 100);
@@ -80,33 +81,6 @@ impl Way {
     }
 }
 
-/// Reads how long a process has been on a processor.
-struct ProcessorClock {
-    stat: String,
-    ticks_a_second: f64,
-}
-
-impl ProcessorClock {
-    fn of(broker: &Broker) -> Self {
-        let asked = Command::new("getconf").arg("CLK_TCK").output().unwrap();
-        let text = String::from_utf8(asked.stdout).unwrap();
-        Self {
-            stat: format!("/proc/{}/stat", broker.id()),
-            ticks_a_second: text.trim().parse().unwrap(),
-        }
-    }
-
-    /// User and system time, to a tick.
-    fn read(&self) -> Duration {
-        let stat = std::fs::read_to_string(&self.stat).unwrap();
-        // The name in brackets may hold anything; utime and stime are 14 and 15.
-        let (_, behind) = stat.rsplit_once(')').unwrap();
-        let fields: Vec<&str> = behind.split_whitespace().collect();
-        let ticks: f64 = fields[11].parse::<f64>().unwrap() + fields[12].parse::<f64>().unwrap();
-        Duration::from_secs_f64(ticks / self.ticks_a_second)
-    }
-}
-
 fn main() {
     let is_short = std::env::args().any(|argument| argument == "--test");
     let (rounds, connections) = if is_short { SHORT } else { FULL };
@@ -114,7 +88,7 @@ fn main() {
     let stage = Stage::adjusted(guacd, 4, |site| {
         site.with("[broker]\nmax_pending_logons = 1000\nslow_start = \"0s\"\n")
     });
-    let clock = ProcessorClock::of(&stage.broker);
+    let clock = ProcessorClock::of(stage.broker.id());
     let plain: fn(&str) -> Visit = |user| Visit::rdp(user).answer("hostname", "elsewhere.test");
     let mut ways = [
         Way::new("guacd directly", false, plain),

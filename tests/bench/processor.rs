@@ -1,0 +1,34 @@
+//! How long a process has been on a processor.
+
+use std::time::Duration;
+
+/// Reads it off the system.
+pub(crate) struct ProcessorClock {
+    stat: String,
+    ticks_a_second: f64,
+}
+
+impl ProcessorClock {
+    /// Of the process of this id.
+    pub(crate) fn of(process: u32) -> Self {
+        let asked = std::process::Command::new("getconf")
+            .arg("CLK_TCK")
+            .output()
+            .unwrap();
+        let text = String::from_utf8(asked.stdout).unwrap();
+        Self {
+            stat: format!("/proc/{process}/stat"),
+            ticks_a_second: text.trim().parse().unwrap(),
+        }
+    }
+
+    /// User and system time, to a tick.
+    pub(crate) fn read(&self) -> Duration {
+        let stat = std::fs::read_to_string(&self.stat).unwrap();
+        // The name in brackets may hold anything; utime and stime are 14 and 15.
+        let (_, behind) = stat.rsplit_once(')').unwrap();
+        let fields: Vec<&str> = behind.split_whitespace().collect();
+        let ticks: f64 = fields[11].parse::<f64>().unwrap() + fields[12].parse::<f64>().unwrap();
+        Duration::from_secs_f64(ticks / self.ticks_a_second)
+    }
+}
