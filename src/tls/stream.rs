@@ -43,7 +43,7 @@ impl Stream {
         }
     }
 
-    /// Waits for bytes and takes what has arrived, at most [`CHUNK`]; 0 is the
+    /// Waits for bytes and takes what has arrived, at most 8 KiB; 0 is the
     /// end of the stream. The buffer lives on the stack of each poll alone, so
     /// that a connection that waits holds none. May be cancelled; nothing is
     /// lost then.
