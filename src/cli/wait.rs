@@ -1,5 +1,6 @@
 //! Waits until hosts in drain or maintenance are empty, and says how it goes.
 
+use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -40,7 +41,12 @@ struct Host {
     pending: u64,
     /// `None` where no agent reports them.
     sessions: Option<u64>,
+    /// `None` for a host without an agent.
+    report_age_seconds: Option<u64>,
 }
+
+/// Since when a host has been seen without a tunnel, without a break.
+type Quiet = BTreeMap<String, Instant>;
 
 pub(super) fn run(awaited: &Awaited<'_>) -> ExitCode {
     let started = Instant::now();
@@ -52,6 +58,7 @@ pub(super) fn run(awaited: &Awaited<'_>) -> ExitCode {
         }
     };
     let mut progress = Progress::default();
+    let mut quiet = Quiet::new();
     loop {
         let answer = match awaited.broker.get("/api/v1/status") {
             Ok(answer) => answer,
@@ -77,8 +84,23 @@ pub(super) fn run(awaited: &Awaited<'_>) -> ExitCode {
             ));
             return ExitCode::from(FAILED);
         }
-        progress.say(&awaited.left(&hosts));
-        if hosts.iter().all(|host| awaited.is_empty(host)) {
+        let there = |id: &&String| hosts.iter().any(|host| host.id == **id);
+        if let Some(gone) = awaited.hosts.iter().find(|id| !there(id)) {
+            progress.end();
+            complain(format_args!(
+                "{gone} is not configured any more: not waited for any longer"
+            ));
+            return ExitCode::from(FAILED);
+        }
+        for host in &hosts {
+            if host.tunnels > 0 {
+                quiet.remove(&host.id);
+            } else {
+                quiet.entry(host.id.clone()).or_insert_with(Instant::now);
+            }
+        }
+        progress.say(&awaited.left(&hosts, &quiet));
+        if hosts.iter().all(|host| awaited.is_empty(host, &quiet)) {
             progress.end();
             return ExitCode::SUCCESS;
         }
@@ -95,25 +117,25 @@ pub(super) fn run(awaited: &Awaited<'_>) -> ExitCode {
         progress.end();
         complain(format_args!(
             "{why}: {ordered} stays in force, {}",
-            awaited.left(&hosts)
+            awaited.left(&hosts, &quiet)
         ));
         return ExitCode::from(REFUSED);
     }
 }
 
 impl Awaited<'_> {
-    fn is_empty(&self, host: &Host) -> bool {
+    fn is_empty(&self, host: &Host, quiet: &Quiet) -> bool {
         match self.mode {
             Mode::Maintenance => host.pending == 0,
-            Mode::Drain | Mode::Online => host.tunnels == 0 && host.sessions.unwrap_or(0) == 0,
+            Mode::Drain | Mode::Online => host.is_left(quiet),
         }
     }
 
     /// What is still on the hosts.
-    fn left(&self, hosts: &[Host]) -> String {
+    fn left(&self, hosts: &[Host], quiet: &Quiet) -> String {
         let busy: Vec<_> = hosts
             .iter()
-            .filter(|host| !self.is_empty(host))
+            .filter(|host| !self.is_empty(host, quiet))
             .map(Host::show)
             .collect();
         match (busy.is_empty(), self.mode) {
@@ -125,11 +147,29 @@ impl Awaited<'_> {
 }
 
 impl Host {
+    /// Whether it is known that nobody is there. Where an agent reports, that is
+    /// its word alone, given after our last tunnel was gone: an older report does
+    /// not know who has signed in since, a silent agent knows nothing.
+    fn is_left(&self, quiet: &Quiet) -> bool {
+        let Some(since) = quiet.get(&self.id) else {
+            return false;
+        };
+        match self.report_age_seconds {
+            None => true,
+            // An age is told in whole seconds, cut off.
+            Some(age) => self.sessions == Some(0) && age < since.elapsed().as_secs(),
+        }
+    }
+
     fn show(&self) -> String {
-        let sessions = self.sessions.map_or_else(
-            || "sessions not known without an agent".to_owned(),
-            |sessions| format!("{sessions} sessions"),
-        );
+        let sessions = match (self.sessions, self.report_age_seconds) {
+            (Some(0), Some(_)) if self.tunnels == 0 => {
+                "0 sessions, to be confirmed by its agent's next report".to_owned()
+            }
+            (Some(sessions), _) => format!("{sessions} sessions"),
+            (None, Some(_)) => "sessions not told by its agent".to_owned(),
+            (None, None) => "sessions not known without an agent".to_owned(),
+        };
         let stood = self.tunnels.saturating_sub(self.pending);
         format!(
             "{}: {stood} tunnels, {} placements under way, {sessions}",

@@ -8,8 +8,8 @@ use std::thread;
 use serde_json::Value;
 
 use crate::support::{
-    BINARY, Broker, DEADLINE, GuacdPeer, Names, Refusal, ScriptedGuacd, Site, Stage, Visit,
-    Visitor, eventually,
+    BINARY, Broker, DEADLINE, GuacdPeer, Names, Refusal, ScriptedAgent, ScriptedGuacd, Site, Stage,
+    Visit, Visitor, eventually,
 };
 
 /// What a command ended with, said, and complained of.
@@ -477,6 +477,27 @@ fn wait_ends_when_the_host_is_empty() {
     let waiting = going(&stage.site, &["drain", &host, "--wait"]);
     stage.broker.wait("Host mode changed", |_| true);
     leave(&stage, tunnel);
+    let (code, said) = ended(waiting);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.ends_with("nobody is left\n"), "{said}");
+}
+
+#[test]
+fn wait_takes_the_word_of_an_agent_that_is_heard_and_of_no_other() {
+    let stage = Stage::of(2);
+    let mut agent = ScriptedAgent::of(&stage.site, "rds1");
+    agent.reports(&[]);
+    // It said so before it was asked, and says nothing more.
+    let arguments = ["drain", "rds1", "--wait", "--timeout", "3s"];
+    let (code, said) = ended(going(&stage.site, &arguments));
+    assert_eq!(code, Some(3), "{said}");
+    assert!(said.contains("its agent's next report"), "{said}");
+
+    let mut waiting = going(&stage.site, &["drain", "rds1", "--wait"]);
+    eventually("the end of the wait", || {
+        agent.reports(&[]);
+        waiting.try_wait().unwrap()
+    });
     let (code, said) = ended(waiting);
     assert_eq!(code, Some(0), "{said}");
     assert!(said.ends_with("nobody is left\n"), "{said}");
