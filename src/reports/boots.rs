@@ -7,8 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::placement::ReportNumber;
 
-/// Starts of a host that are remembered.
-const REMEMBERED: usize = 8;
+/// Starts of a host that are remembered: two months of a restart a night, and a
+/// few kilobytes. A heartbeat kept for longer than that would be taken for one
+/// of a new start.
+const REMEMBERED: usize = 64;
 
 /// The starts of one host, the last one at the end. What tells them apart is
 /// only compared: it says nothing of which came first, so that the first
@@ -157,6 +159,7 @@ mod tests {
             boots.stand(Some(&nth.to_string()), Some(1), false);
         }
         assert_eq!(boots.known.len(), REMEMBERED);
+        assert_eq!(boots.stand(Some("40"), Some(1), false), STALE, "replayed");
         let text = serde_json::to_string(&boots).unwrap();
         let mut back: Boots = serde_json::from_str(&text).unwrap();
         assert_eq!(back, boots);
