@@ -20,7 +20,7 @@ pub enum Alarm {
     UsersOnTwoHosts(FarmId),
     /// The host's agent names more users than it has sessions.
     AgentOverclaims(HostId),
-    /// Many users came to the host at once whom we never took there.
+    /// The host names many users at once whom we never took there.
     AgentClaimsStrangers(HostId),
 }
 
@@ -82,7 +82,7 @@ impl fmt::Display for Alarm {
             ),
             Self::AgentClaimsStrangers(host) => write!(
                 f,
-                "many users came to host {host} at once whom we never took there: only what we \
+                "host {host} names many users at once whom we never took there: only what we \
                  know ourselves is believed of its sessions"
             ),
         }

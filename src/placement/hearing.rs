@@ -85,13 +85,20 @@ impl Report {
 impl HostView {
     /// Takes over a report. False, and nothing changed, where a newer one is
     /// known. `taken_there` says of whom we know that they were here through
-    /// us.
-    pub fn hear(&mut self, report: Report, taken_there: impl Fn(&UserKey) -> bool) -> bool {
+    /// us, and `most_at_first` how many others a first report may name
+    /// (`None`: any number).
+    pub fn hear(
+        &mut self,
+        report: Report,
+        most_at_first: Option<u32>,
+        taken_there: impl Fn(&UserKey) -> bool,
+    ) -> bool {
         let before = self.report.as_ref();
         if before.is_some_and(|known| !report.is_newer_than(known)) {
             return false;
         }
-        self.strangers = self.strangers_with(&report, taken_there);
+        self.strangers = self.strangers_with(&report, most_at_first, taken_there);
+        self.heard_since.get_or_insert(report.received);
         let before = self.report.as_ref();
         let mut seen = BTreeSet::new();
         if let Some(before) = before.filter(|known| report.is_of_same_boot(known)) {

@@ -10,6 +10,7 @@ mod count;
 mod decision;
 mod directory;
 mod drained;
+mod first_report;
 mod fresh;
 mod hearing;
 mod identity;
@@ -41,6 +42,7 @@ pub use directory::{
     Directory, Farm, FarmOverrides, Host, ParameterValues, RemoteApp, Resource, ResourceKind,
 };
 pub use drained::{is_drained, restart_order};
+pub use first_report::most_at_first;
 pub use hearing::{Finding, findings};
 pub use identity::{Claims, UserKey, Who, fold};
 pub use ids::{FarmId, HostId, ResourceId, TunnelId, derive_id};

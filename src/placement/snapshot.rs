@@ -59,8 +59,10 @@ pub struct HostView {
     /// Users an earlier report of the same start of the host showed and the last
     /// one does not, where a tunnel or a lease of ours waits for them.
     pub departed: BTreeSet<UserKey>,
-    /// Users its agent reports who came while we watched, and whom we did not
-    /// take there.
+    /// When its agent was heard first; `None` where none ever was.
+    pub heard_since: Option<Timestamp>,
+    /// Users its agent reports whom we did not take there, as far as that speaks
+    /// against it.
     pub strangers: Strangers,
     /// Our tunnels to this host, pending and stood.
     pub tunnels: Vec<TunnelView>,

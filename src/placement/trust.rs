@@ -6,6 +6,22 @@
 //! ourselves: by a tunnel, by a lease, by having taken that user there in the
 //! last 30 days.
 //!
+//! Against an agent as a whole speaks that it names more users than it has
+//! sessions, or more than `agent_trust_threshold` at once whom we never took
+//! there: who came within a minute while we watched, or, where no host of the
+//! farm could have so many, who was there at first (see [`most_at_first`]). It
+//! is believed again once no more than that are left: strangers sign out, or
+//! come through us.
+//!
+//! Against one claim speaks another host of a common farm whose fresh report
+//! shows the user, too, where we know the user from there and not from here.
+//! Where we know neither or both, both are believed, and the better session
+//! counts: people do have two sessions, and if either were set aside for the
+//! other's sake neither would ever be found. The alarm sounds for every such
+//! pair, whoever is believed.
+//!
+//! [`most_at_first`]: super::most_at_first
+//!
 //! Load is no claim of this kind: whatever a host reports counts as its load.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,7 +49,7 @@ const TOGETHER: Duration = Duration::from_secs(60);
 pub enum Mistrust {
     /// The host names more users than it has sessions.
     Overclaims,
-    /// Many users came to the host at once whom we never took there.
+    /// The host names many users at once whom we never took there.
     Strangers,
     /// Another host of a farm of its reports the user, too, and we know the
     /// user from there.
@@ -46,14 +62,15 @@ impl fmt::Display for Mistrust {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Overclaims => "the host names more users than it has sessions",
-            Self::Strangers => "many users came to the host at once whom we never took there",
+            Self::Strangers => "the host names many users at once whom we never took there",
             Self::Contradicted => "another host reports the user, too, and we know them there",
             Self::NotInHistory => "our own history does not know the user there",
         })
     }
 }
 
-/// Users who came to a host while we watched, and whom we did not take there.
+/// Users whom a host reports and whom we did not take there: who came while we
+/// watched, and who was there at first where that is too many to be true.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Strangers {
     /// Those who are still there, and since when.
@@ -63,6 +80,13 @@ pub struct Strangers {
 }
 
 impl Strangers {
+    fn of(since: BTreeMap<UserKey, Timestamp>) -> Self {
+        Self {
+            most: most_together(since.values().copied()),
+            since: Arc::new(since),
+        }
+    }
+
     /// The most of them who came together.
     pub fn most(&self) -> u32 {
         self.most
@@ -83,14 +107,28 @@ impl HostView {
     }
 
     /// Who is strange once this report is taken over. The first one we hear
-    /// only says who was there before.
+    /// only says who was there before, where it names no more than
+    /// `most_at_first`.
     pub(super) fn strangers_with(
         &self,
         report: &Report,
+        most_at_first: Option<u32>,
         taken_there: impl Fn(&UserKey) -> bool,
     ) -> Strangers {
+        let there: BTreeSet<_> = report.sessions.iter().map(|s| &s.user).collect();
+        let ours = |user: &UserKey| taken_there(user) || self.expects(user, report.received);
         let Some(before) = &self.report else {
-            return Strangers::default();
+            let Some(most) = most_at_first else {
+                return Strangers::default();
+            };
+            let strange = there.into_iter().filter(|user| !ours(user));
+            let strange = strange.map(|user| (user.clone(), report.received));
+            let all = Strangers::of(strange.collect());
+            return if all.most > most {
+                all
+            } else {
+                Strangers::default()
+            };
         };
         let boots = report.order.zip(before.order);
         let restarted = boots.is_some_and(|(new, old)| new.boot != old.boot);
@@ -100,8 +138,6 @@ impl HostView {
             // By the user part: a reload may read the domains otherwise.
             false => before.sessions.iter().map(|s| s.user.user()).collect(),
         };
-        let there: BTreeSet<_> = report.sessions.iter().map(|s| &s.user).collect();
-        let ours = |user: &UserKey| taken_there(user) || self.expects(user, report.received);
         let known = self.strangers.since.iter();
         let known = known.filter(|(user, _)| !restarted && there.contains(user));
         let mut since: BTreeMap<UserKey, Timestamp> = known
@@ -123,10 +159,7 @@ impl HostView {
             };
             since.insert(user, at);
         }
-        Strangers {
-            most: most_together(since.values().copied()),
-            since: Arc::new(since),
-        }
+        Strangers::of(since)
     }
 
     /// Whether a believed tunnel or a lease of ours says that the user of this
@@ -250,7 +283,8 @@ fn is_supported(
     snapshot.people.took(user, host) || view.has(user, now)
 }
 
-fn share_a_farm(snapshot: &Snapshot, one: &HostId, other: &HostId) -> bool {
+/// Whether two hosts are members of one farm.
+pub(super) fn share_a_farm(snapshot: &Snapshot, one: &HostId, other: &HostId) -> bool {
     let directory = &snapshot.directory;
     let mut farms = directory.farms().map(|farm| &farm.id);
     one != other

@@ -10,7 +10,7 @@ use tracing::{debug, info, warn};
 
 use super::boots::{Boots, Standing};
 use super::keeping::{Due, Keeping};
-use super::last::Last;
+use super::last::{Last, Read};
 use super::made::Clocks;
 use crate::broker::Broker;
 use crate::clock::Clock;
@@ -63,6 +63,10 @@ struct Known {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Kept {
     boots: Boots,
+    /// Since when its reports are in the picture and nothing speaks against its
+    /// agent: a process that starts knows by it whose last words to believe.
+    #[serde(default)]
+    since: Option<Timestamp>,
     pub(super) last: Option<Last>,
 }
 
@@ -212,6 +216,7 @@ impl Intake {
                 warn!(%host, hostname = last.hostname, "An agent reports for a host that is not configured");
             }
             known.kept.last = Some(last);
+            known.kept.since = None;
             return Heard { taken: true };
         }
         known.said.remove(&Oddity::Unmatched);
@@ -219,6 +224,7 @@ impl Intake {
             Some(read) => {
                 known.say_oddities(host, &read.unknown_states);
                 broker.hear(host, read.report);
+                known.kept.is_in_the_picture(inner, host, received);
             }
             None => known.say_blind(host),
         }
@@ -233,24 +239,34 @@ impl Intake {
     /// it brought.
     pub fn configured(&self) {
         let inner = &self.inner;
-        let snapshot = inner.fleet.snapshot();
-        let hosts = inner.lock();
-        for host in snapshot.directory.hosts() {
-            let view = snapshot.hosts.get(&host.id);
-            if view.is_none_or(|view| view.report.is_some()) {
+        let (snapshot, now) = (inner.fleet.snapshot(), inner.clock.now());
+        let mut hosts = inner.lock();
+        let new = snapshot.directory.hosts().map(|host| &host.id);
+        let new = new.filter(|host| {
+            let view = snapshot.hosts.get(*host);
+            view.is_some_and(|view| view.report.is_none())
+        });
+        // Those that are known of old say what to make of the others.
+        let (old, new): (Vec<_>, Vec<_>) = new.partition(|host| {
+            let known = hosts.known.get(*host);
+            known.is_some_and(|known| known.kept.since.is_some())
+        });
+        for host in old.into_iter().chain(new) {
+            let Some(known) = hosts.known.get_mut(host) else {
                 continue;
-            }
-            let known = hosts.known.get(&host.id);
-            let last = known.and_then(|known| known.kept.last.as_ref());
-            let read = last.and_then(|last| last.read(&snapshot.directory, &host.id));
-            if let Some(read) = read {
-                let sessions = read.report.sessions.len();
+            };
+            let last = known.kept.last.as_ref();
+            let read = last.and_then(|last| last.read(&snapshot.directory, host));
+            if let Some(Read { report, .. }) = read {
+                let (sessions, received) = (report.sessions.len(), report.received);
                 // What it means for leases its next report says again.
-                let heard = inner
-                    .fleet
-                    .note_report(&host.id, read.report, inner.clock.now());
+                let heard = match known.kept.since {
+                    Some(since) => inner.fleet.note_kept_report(host, report, since, now),
+                    None => inner.fleet.note_report(host, report, now),
+                };
                 if heard.is_some() {
-                    info!(host = %host.id, sessions, "What a host said last counts until it is heard");
+                    known.kept.is_in_the_picture(inner, host, received);
+                    info!(%host, sessions, "What a host said last counts until it is heard");
                 }
             }
         }
@@ -338,6 +354,19 @@ impl Hosts {
             last.is_some_and(|last| last.sessions.is_some())
         });
         kept.map(|(_, known)| known.size).sum()
+    }
+}
+
+impl Kept {
+    /// A report that came then is in the picture.
+    fn is_in_the_picture(&mut self, inner: &Inner, host: &HostId, received: Timestamp) {
+        let snapshot = inner.fleet.snapshot();
+        let view = snapshot.hosts.get(host);
+        let against = view.and_then(|view| view.mistrust(snapshot.directory.rules()));
+        self.since = match against {
+            None => self.since.or(Some(received)),
+            Some(_) => None,
+        };
     }
 }
 

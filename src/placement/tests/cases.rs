@@ -173,7 +173,7 @@ prop_compose! {
         lingering in btree_map(pick(["ann", "bob"]).prop_map(|w| LeaseKey::of_user(&user(w))), moment(), 0..2),
         usable_since in option::weighted(0.3, moment()),
     ) -> HostView {
-        HostView { modes: mode.into(), probe, report, tunnels, lingering, usable_since, departed: Default::default(), strangers: Default::default() }
+        HostView { modes: mode.into(), probe, report, tunnels, lingering, usable_since, departed: Default::default(), strangers: Default::default(), heard_since: None }
     }
 }
 

@@ -25,7 +25,7 @@ fn report_of(boot: u64, seq: u64, users: &[&str], age: u64) -> Report {
 fn hears(host: HostWords, reports: Vec<Report>) -> HostWords {
     host.view(|view| {
         for report in reports {
-            view.hear(report, |_| false);
+            view.hear(report, None, |_| false);
         }
     })
 }
@@ -128,22 +128,22 @@ fn nobody_has_signed_out_who_may_still_be_there() {
 fn an_older_report_never_wins() {
     let known = report_of(2, 5, &["ann"], 10);
     let mut view = HostView::default();
-    assert!(view.hear(known.clone(), |_| false));
+    assert!(view.hear(known.clone(), None, |_| false));
     for (boot, seq) in [(2, 5), (2, 4), (1, 99)] {
         assert!(
-            !view.hear(report_of(boot, seq, &[], 0), |_| false),
+            !view.hear(report_of(boot, seq, &[], 0), None, |_| false),
             "{boot} {seq}"
         );
         assert_eq!(view.report.as_ref(), Some(&known));
     }
     for (boot, seq) in [(2, 6), (3, 1)] {
         assert!(
-            view.hear(report_of(boot, seq, &[], 0), |_| false),
+            view.hear(report_of(boot, seq, &[], 0), None, |_| false),
             "{boot} {seq}"
         );
     }
     // Where the agent does not count, by arrival.
-    assert!(view.hear(report(), |_| false));
+    assert!(view.hear(report(), None, |_| false));
 }
 
 #[test]

@@ -13,6 +13,7 @@ mod defaults;
 mod doubt;
 mod doubt_laws;
 mod farms;
+mod first_report;
 mod fresh;
 mod health;
 mod hearing;

@@ -32,7 +32,7 @@ fn reported(boot: u64, seq: u64, users: &[String], age: u64) -> Report {
 fn hears(host: HostWords, reports: Vec<Report>) -> HostWords {
     host.answering().view(|view| {
         for report in reports {
-            assert!(view.hear(report, |_| false));
+            assert!(view.hear(report, None, |_| false));
         }
     })
 }
@@ -186,7 +186,7 @@ fn more_strangers_at_once_than_the_threshold_and_the_host_is_mistrusted() {
 fn most(reports: Vec<Report>, taken_there: impl Fn(&UserKey) -> bool) -> u32 {
     let mut view = HostView::default();
     for report in reports {
-        assert!(view.hear(report, &taken_there));
+        assert!(view.hear(report, None, &taken_there));
     }
     view.strangers.most()
 }

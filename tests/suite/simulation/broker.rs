@@ -8,7 +8,7 @@ use std::time::Duration;
 use sessionguard::placement::{
     Aim, Decision, Directory, Finding, HostId, HostView, Known, LeaseKey, LeaseRecord, LeaseState,
     Mode, Modes, Order, Orders, Placement, Probe, RENEWAL, Report, Request, Snapshot, Timestamp,
-    Trust, TunnelId, TunnelView, findings, is_silent,
+    Trust, TunnelId, TunnelView, findings, is_silent, most_at_first,
 };
 
 use super::keeper::Kept;
@@ -223,8 +223,9 @@ impl Broker {
         let was_silent = is_silent(&self.snapshot, host, now);
         let mut news = false;
         let people = Arc::clone(&self.snapshot.people);
+        let most = most_at_first(&self.snapshot, host, now);
         self.host(host, |view| {
-            news = view.hear(report, |user| people.was_on(user, host));
+            news = view.hear(report, most, |user| people.was_on(user, host));
             if news && was_silent {
                 view.usable_since = Some(now);
             }
