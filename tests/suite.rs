@@ -34,6 +34,7 @@ mod suite {
     mod join;
     mod keys;
     mod leases;
+    mod liars;
     mod lifecycle;
     mod log;
     mod malformed;

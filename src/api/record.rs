@@ -80,18 +80,29 @@ pub(super) struct CandidateBody {
     occupancy: (),
     /// The rule that kept it out of a new session.
     exclusion: Option<String>,
+    /// The order that has it in drain or maintenance: mode, by whom, why, from
+    /// when and until when; missing where the configuration does, or nothing.
+    #[schema(value_type = Option<Object>)]
+    order: (),
+    /// Why it is not believed that the user has a session there: `overclaims`,
+    /// `strangers`, `contradicted` or `not-in-history`; missing where it is, or
+    /// where the host does not say so.
+    session_set_aside: Option<String>,
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+    use std::sync::Arc;
 
     use serde_json::Value;
     use utoipa::PartialSchema;
 
     use super::*;
     use crate::placement::{
-        Directory, Farm, FarmOverrides, Host, Request, Rules, Snapshot, Timestamp, decide,
+        Actor, Directory, Farm, FarmOverrides, Host, HostView, Mistrust, Mode, Modes, Order,
+        Orders, Report, Request, Rules, Session, SessionState, Snapshot, Timestamp, UserKey,
+        decide,
     };
 
     fn described<T: PartialSchema>() -> BTreeSet<String> {
@@ -106,6 +117,63 @@ mod tests {
 
     fn written(value: &Value) -> BTreeSet<String> {
         value.as_object().unwrap().keys().cloned().collect()
+    }
+
+    /// A host of which everything is said that can be.
+    fn in_drain_and_lying(now: Timestamp) -> HostView {
+        let order = Order {
+            mode: Mode::Drain,
+            by: Actor::Key { id: "1".to_owned() },
+            reason: None,
+            message: None,
+            at: now,
+            from: None,
+            until: None,
+            restart_when_drained: false,
+            online_after_restart: false,
+        };
+        let of_ann = Session {
+            user: UserKey::new("ann", "").unwrap(),
+            state: SessionState::Active,
+            latest: now,
+            client_name: None,
+        };
+        HostView {
+            modes: Modes {
+                configured: Mode::Online,
+                orders: Arc::new(Orders::default().give(Mode::Online, order).0),
+            },
+            report: Some(Report {
+                received: now,
+                health: 100,
+                rdp_listener_ok: true,
+                cpu_percent: None,
+                memory_used_percent: None,
+                sessions: vec![of_ann],
+                missing_remote_apps: Vec::new(),
+                order: None,
+                taken: now,
+                overclaims: true,
+            }),
+            ..HostView::default()
+        }
+    }
+
+    #[test]
+    fn every_word_for_why_a_session_is_set_aside_is_described() {
+        let schema = serde_json::to_value(CandidateBody::schema()).unwrap();
+        let described = schema["properties"]["session_set_aside"]["description"].clone();
+        let described = described.as_str().unwrap();
+        for why in [
+            Mistrust::Overclaims,
+            Mistrust::Strangers,
+            Mistrust::Contradicted,
+            Mistrust::NotInHistory,
+        ] {
+            let word = serde_json::to_value(why).unwrap();
+            let word = format!("`{}`", word.as_str().unwrap());
+            assert!(described.contains(&word), "{word} is not in {described}");
+        }
     }
 
     #[test]
@@ -124,7 +192,7 @@ mod tests {
             port: 3389,
             farm_ids: Vec::new(),
             tags: BTreeMap::new(),
-            mode: crate::placement::Mode::Online,
+            mode: Mode::Online,
             max_sessions: None,
             max_pending_logons: None,
             parameters: Default::default(),
@@ -133,14 +201,15 @@ mod tests {
             default_farm: Some("f".into()),
             ..Rules::default()
         };
+        let now = Timestamp::from_millis(1);
         let snapshot = Snapshot {
-            directory: std::sync::Arc::new(Directory::new(rules, [host], [farm], [])),
-            hosts: [("h".into(), std::sync::Arc::default())].into(),
+            directory: Arc::new(Directory::new(rules, [host], [farm], [])),
+            hosts: [("h".into(), Arc::new(in_drain_and_lying(now).into()))].into(),
             ..Snapshot::default()
         };
         let mut request = Request::default();
         request.carriers.any_host = true;
-        let now = Timestamp::from_millis(1);
+        request.claims.username = "ann".to_owned();
         let decision = decide(&snapshot, &request, &Default::default(), now);
         let decision = serde_json::to_value(decision).unwrap();
         assert_eq!(written(&decision), described::<DecisionBody>());

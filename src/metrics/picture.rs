@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Page;
 use crate::placement::{
-    FarmId, HostId, Known, LeaseKey, Mode, Reach, Snapshot, Timestamp, newcomer, reach,
+    Alarm, FarmId, HostId, Known, LeaseKey, Mode, Reach, Snapshot, Timestamp, alarms, newcomer,
+    reach,
 };
 
 /// Puts the figures of every configured host and farm on a page. A host that
@@ -16,11 +17,24 @@ pub fn picture(page: &mut Page, snapshot: &Snapshot, now: Timestamp) {
     scores(page, snapshot, now);
     pending(page, snapshot);
     leases(page, snapshot, now);
+    sounding(page, snapshot, now);
     page.gauge(
         "config_generation",
         "Generation of the configuration in force.",
     )
     .put(&[], snapshot.configuration as f64);
+}
+
+fn sounding(page: &mut Page, snapshot: &Snapshot, now: Timestamp) {
+    let alarms = alarms(snapshot, now);
+    let mut samples = page.gauge(
+        "alarms",
+        "Farms or hosts for which an alarm of this kind sounds; the status and the log say which.",
+    );
+    for kind in Alarm::KINDS {
+        let count = alarms.iter().filter(|alarm| alarm.kind() == kind).count();
+        samples.put(&[("alarm", kind)], count as f64);
+    }
 }
 
 fn configured(snapshot: &Snapshot) -> impl Iterator<Item = (&HostId, &Known)> {

@@ -187,7 +187,7 @@ fn a_picture_tells_of_reports_leases_and_of_configured_hosts_alone() {
         missing_remote_apps: Vec::new(),
         order: None,
         taken: Timestamp::from_millis(92_500),
-        overclaims: false,
+        overclaims: true,
     });
     let tunnel = |stood| TunnelView {
         tunnel: "1".into(),
@@ -222,6 +222,8 @@ fn a_picture_tells_of_reports_leases_and_of_configured_hosts_alone() {
         "sessionguard_leases{state=\"live\"} 1.0",
         "sessionguard_leases{state=\"claimed\"} 0.0",
         "sessionguard_pending_placements 2.0",
+        "sessionguard_alarms{alarm=\"agent-claims-strangers\"} 0.0",
+        "sessionguard_alarms{alarm=\"agent-overclaims\"} 1.0",
     ] {
         assert_says(&text, line);
     }

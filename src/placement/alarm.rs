@@ -24,6 +24,27 @@ pub enum Alarm {
     AgentClaimsStrangers(HostId),
 }
 
+impl Alarm {
+    /// Every kind there is.
+    pub const KINDS: [&'static str; 4] = [
+        "agents-silent",
+        "users-on-two-hosts",
+        "agent-overclaims",
+        "agent-claims-strangers",
+    ];
+
+    /// Of which kind it is, in a word for machines.
+    pub fn kind(&self) -> &'static str {
+        let [silent, two_hosts, overclaims, strangers] = Self::KINDS;
+        match self {
+            Self::AgentsSilent(_) => silent,
+            Self::UsersOnTwoHosts(_) => two_hosts,
+            Self::AgentOverclaims(_) => overclaims,
+            Self::AgentClaimsStrangers(_) => strangers,
+        }
+    }
+}
+
 /// Everything that should be looked into at this moment.
 pub fn alarms(snapshot: &Snapshot, now: Timestamp) -> BTreeSet<Alarm> {
     let mut sounding = silent_farms(snapshot, now);

@@ -13,7 +13,7 @@ use super::heartbeats::staffed;
 use crate::support::{ScriptedAgent, Stage, Visit, eventually, session};
 
 /// The user's leases: host and state of each.
-fn leases(stage: &Stage, user: &str) -> Vec<String> {
+pub(super) fn leases(stage: &Stage, user: &str) -> Vec<String> {
     let told = get(&stage.site, &format!("/api/v1/leases?user={user}"));
     let listed = told["leases"].as_array().unwrap().iter();
     let text = |lease: &Value, name: &str| lease[name].as_str().unwrap().to_owned();
@@ -27,13 +27,13 @@ fn host(stage: &Stage, id: &str) -> Value {
 }
 
 /// Where a visit goes; it is over afterwards.
-fn goes_to(stage: &Stage, visit: &Visit) -> String {
+pub(super) fn goes_to(stage: &Stage, visit: &Visit) -> String {
     let (_visitor, peer) = stage.tunnel(visit);
     stage.host_of(&peer)
 }
 
 /// A user's tunnel came and went; its lease lingers on the host that is given.
-fn was_there(stage: &Stage, user: &str) -> String {
+pub(super) fn was_there(stage: &Stage, user: &str) -> String {
     let (visitor, peer) = stage.desktop(&Visit::office(user));
     let id = stage.host_of(&peer);
     let live = format!("{id} live");
@@ -48,7 +48,7 @@ fn was_there(stage: &Stage, user: &str) -> String {
     id
 }
 
-fn agent_of<'a>(agents: &'a mut [ScriptedAgent], id: &str) -> &'a mut ScriptedAgent {
+pub(super) fn agent_of<'a>(agents: &'a mut [ScriptedAgent], id: &str) -> &'a mut ScriptedAgent {
     agents.iter_mut().find(|agent| agent.host == id).unwrap()
 }
 
