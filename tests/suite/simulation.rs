@@ -1,7 +1,8 @@
 //! Days in a farm, rolled from a seed: people come and go and come back, hosts
-//! fail and recover, reports are late or lost, administrators change things,
-//! the process dies. After every step a small shadow of the rules, written down
-//! apart from the code it watches, says whether that was right.
+//! fail and recover, reports are late or lost, an agent lies, administrators
+//! change things, the process dies. After every step a small shadow of the
+//! rules, written down apart from the code it watches, says whether that was
+//! right.
 //!
 //! Every run rolls the first 256 seeds. A failure prints its seed, its step and
 //! the last events before it, and that seed fails the same way again:
@@ -17,11 +18,13 @@
 //! `scene` and `script` say what is configured and what may happen, `day` and
 //! `happen` let it happen, `world` is what is true, `broker` and `keeper` how
 //! the process keeps its picture; `model`, `timetable`, `figures`, `expect` and
-//! `sightings` are what the rules make of it, `verdict` and `sweep` whether that came out. `sabotage`
-//! shows that broken rules are noticed.
+//! `sightings` are what the rules make of it, `liar` what an agent makes up,
+//! `verdict` and `sweep` whether that came out. `sabotage` shows that broken
+//! rules are noticed.
 //!
 //! Not rolled here: several replicas, a store that fails, a process frozen for
-//! longer than its claims live, and clients whose names are marks.
+//! longer than its claims live, clients whose names are marks, and more
+//! strangers at once than an agent may name.
 
 use sessionguard::placement::decide;
 
@@ -35,6 +38,7 @@ mod expect;
 mod figures;
 mod happen;
 mod keeper;
+mod liar;
 mod model;
 mod morning;
 mod parts;
@@ -102,6 +106,8 @@ fn is_not_vacuous(tally: &Tally) {
         ("logon shown", 50),
         ("lease moved", 50),
         ("signed out", 500),
+        ("lie about somebody known elsewhere", 300),
+        ("lie about somebody else", 1_000),
     ] {
         let count = tally.outcomes.get(outcome).copied().unwrap_or_default();
         assert!(count >= least, "only {count} of {least}: {outcome}");

@@ -60,7 +60,9 @@ impl Day {
     pub(super) fn new(seed: u64, decide: Decide, log: Log) -> Self {
         let mut dice = Dice::new(seed);
         let scene = Scene::new(&mut dice);
-        Self::at(scene, dice, decide, log)
+        let mut day = Self::at(scene, dice, decide, log);
+        day.world.choose_liar(&mut day.dice);
+        day
     }
 
     /// A day in a given scene.

@@ -199,11 +199,18 @@ impl<'a> Ground<'a> {
     }
 
     /// Whether a host is believed that this user is there: one that we know the
-    /// user from is, and one that another such host of a common farm speaks
-    /// against is not.
+    /// user from is, and one that names more users than sessions or that another
+    /// such host of a common farm speaks against is not.
     pub(super) fn believes(&self, who: &Who, host: &HostId) -> bool {
         let scene = self.scene;
-        if !scene.rules.single_session_per_user || self.model.vouches(who, host, self.now) {
+        if self.model.vouches(who, host, self.now) {
+            return true;
+        }
+        let report = self.snapshot.hosts[host].report.as_ref();
+        if report.is_some_and(|report| report.overclaims) {
+            return false;
+        }
+        if !scene.rules.single_session_per_user {
             return true;
         }
         let common = |other: &HostId| {

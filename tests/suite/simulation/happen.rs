@@ -10,6 +10,7 @@ use super::ask::Ask;
 use super::day::{Checked, Day, Life};
 use super::dice::Dice;
 use super::expect::Ground;
+use super::liar;
 use super::model::Seat;
 use super::scene::{PEOPLE, Scene};
 use super::script::{Event, Fate, first_fate};
@@ -105,6 +106,7 @@ impl Day {
         self.log
             .say(now, || format!("{ask:?} -> {:?}", decision.outcome));
         judge(&ground, ask, &drawn, &decision)?;
+        let lie = liar::temptation(&ground, &drawn);
         if self.tally.decisions.is_multiple_of(16) {
             let again = (self.decide)(&self.broker.snapshot, &request, record, now);
             if again != decision {
@@ -112,6 +114,9 @@ impl Day {
             }
         }
         self.tally.decided(word(&decision.outcome));
+        if let Some(lie) = lie {
+            *self.tally.outcomes.entry(lie).or_default() += 1;
+        }
         let (Outcome::Placed(placement), true) = (&decision.outcome, seats) else {
             return Ok(None);
         };

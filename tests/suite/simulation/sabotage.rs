@@ -155,6 +155,29 @@ fn forgets_itself(s: &Snapshot, r: &Request, l: &LeaseRecord, now: Timestamp) ->
     }
 }
 
+/// Whoever is claimed anywhere was there through us before.
+fn forgets_trust(s: &Snapshot, r: &Request, l: &LeaseRecord, now: Timestamp) -> Decision {
+    let right = decide(s, r, l, now);
+    let Some(user) = &right.user else {
+        return right;
+    };
+    let mut blind = s.clone();
+    let people = Arc::make_mut(&mut blind.people);
+    for host in s.hosts.keys() {
+        people.remember(user, host, now);
+    }
+    let wrong = decide(&blind, r, l, now);
+    let aside: Vec<_> = right
+        .candidates
+        .iter()
+        .filter(|c| c.session_set_aside.is_some())
+        .map(|c| c.host.clone())
+        .collect();
+    forgetful(right, wrong, |placement| {
+        matches!(placement.reason, Reason::Reconnect(_)) && aside.contains(&placement.host)
+    })
+}
+
 #[test]
 fn a_host_in_maintenance_that_is_chosen_is_noticed() {
     is_noticed(Rule::Maintenance, forgets_maintenance);
@@ -183,6 +206,11 @@ fn a_host_of_another_farm_is_noticed() {
 #[test]
 fn a_full_host_that_takes_one_more_is_noticed() {
     is_noticed(Rule::MaxSessions, forgets_bounds);
+}
+
+#[test]
+fn a_session_that_is_not_to_be_believed_is_noticed() {
+    is_noticed(Rule::Trust, forgets_trust);
 }
 
 #[test]

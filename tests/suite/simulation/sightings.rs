@@ -95,12 +95,16 @@ impl Day {
         let mut meaning = Meaning::default();
         for (id, seat) in &self.model.seats {
             let is_there = seat.open && seat.host == *host && seat.doubtful;
-            if is_there && shows(&seats, seat, report) {
+            let known = |who| self.model.vouches(who, host, self.now);
+            let believed = !report.overclaims || seat.who().is_some_and(known);
+            if is_there && believed && shows(&seats, seat, report) {
                 meaning.shown.insert(id.clone());
             }
         }
+        // Whom a host that overclaims does not name may be there all the same.
+        let lasting = keys.iter().filter(|_| !report.overclaims);
         let lease = self.scene.rules.lease;
-        for (key, until) in keys {
+        for (key, until) in lasting {
             let theirs = |s: &&&Seat| s.key.as_ref() == Some(key) || s.who() == Some(&key.who);
             let there = report.sessions.iter().any(|s| is_of(&key.who, s));
             if *until > report.taken + lease || there || seats.iter().any(|s| theirs(&s)) {

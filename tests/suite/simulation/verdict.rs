@@ -10,6 +10,7 @@ use sessionguard::placement::{
 use super::ask::Ask;
 use super::expect::{Drawn, Expect, Ground, Way};
 use super::figures::{is_of, name};
+use super::liar;
 
 /// The rules, in the order they are looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,6 +25,7 @@ pub(super) enum Rule {
     Configured,
     /// I1.
     OneHost,
+    Trust,
     /// I11.
     Drain,
     /// I14.
@@ -60,6 +62,7 @@ impl fmt::Display for Rule {
             Self::Maintenance => "a host in maintenance is never chosen",
             Self::Configured => "the address is the configured one",
             Self::OneHost => "one host a lease key and farm",
+            Self::Trust => "nobody we know elsewhere follows a lie",
             Self::Drain => "a draining host gets returning users only",
             Self::MaxSessions => "new sessions never go beyond max_sessions",
             Self::PendingCap => "logons under way stay within their cap",
@@ -158,6 +161,7 @@ fn safe(ground: &Ground<'_>, drawn: &Drawn<'_>, placement: &Placement) -> Result
         }
         _ => {}
     }
+    liar::withstood(ground, drawn, placement)?;
     let (users, bounds) = (figures.users(), ground.bounds(host));
     let newcomer = !belongs(ground, drawn, host);
     if newcomer && figures.mode == Mode::Drain {

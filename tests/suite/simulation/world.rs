@@ -9,6 +9,7 @@ use sessionguard::placement::{
 };
 
 use super::dice::Dice;
+use super::liar;
 use super::scene::{ALIAS, Scene};
 
 /// How often agents report and we probe.
@@ -33,6 +34,8 @@ pub(super) struct Machine {
     pub(super) probe_blocked: bool,
     /// It reports users without their domain.
     bare: bool,
+    /// It reports users who are not there.
+    lies: bool,
     health: u8,
     listens: bool,
     /// Its figures stay as they are.
@@ -75,6 +78,16 @@ impl World {
         }
     }
 
+    /// On most days one of the agents is a liar.
+    pub(super) fn choose_liar(&mut self, dice: &mut Dice) {
+        let machines = self.machines.values_mut();
+        let mut agents: Vec<_> = machines.filter(|machine| machine.has_agent).collect();
+        if !agents.is_empty() && dice.chance(75) {
+            let at = dice.index(agents.len());
+            agents[at].lies = true;
+        }
+    }
+
     /// Lets time pass up to `now`; says what arrives meanwhile, in order.
     pub(super) fn pass(&mut self, now: Timestamp, dice: &mut Dice) -> Vec<News> {
         let mut news = Vec::new();
@@ -97,10 +110,15 @@ impl World {
                 continue;
             }
             let slowest = if dice.chance(late) { 45 } else { 1 };
+            let due = now + dice.seconds(0, slowest);
+            let mut report = machine.report(now);
+            if machine.lies {
+                liar::tell(&mut report, machine.bare, now, dice);
+            }
             self.flights.push(Flight {
-                due: now + dice.seconds(0, slowest),
+                due,
                 host: host.clone(),
-                report: machine.report(now),
+                report,
             });
         }
         self.land(now, &mut news);
@@ -164,6 +182,7 @@ impl Machine {
             mute: false,
             probe_blocked: false,
             bare: dice.chance(20),
+            lies: false,
             health: 100,
             listens: true,
             steady: false,
