@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::*;
 use crate::placement::{
     Farm, FarmId, FarmOverrides, Host, Load, Mode, Outcome, ParameterValues, Placement, Reason,
-    Report, ReportNumber, ResourceKind, Rules, Trust, UserKey,
+    Report, ReportNumber, ResourceKind, Rules, Session, SessionState, Trust, UserKey, alarms,
 };
 
 const NOW: Timestamp = Timestamp::from_millis(1_000_000);
@@ -360,4 +360,45 @@ fn a_report_that_is_not_news_changes_nothing() {
             .is_none()
     );
     assert_eq!(fleet.snapshot().generation, before);
+}
+
+#[test]
+fn a_first_report_is_weighed_by_what_hosts_known_of_old_carry() {
+    let crowd = |of: &str, count: usize, at| {
+        let of_user = |nth| Session {
+            user: UserKey::new(&format!("{of}{nth}"), "").unwrap(),
+            state: SessionState::Active,
+            latest: at,
+            client_name: None,
+        };
+        Report {
+            sessions: (0..count).map(of_user).collect(),
+            ..report(at)
+        }
+    };
+    let day = Duration::from_secs(24 * 3600);
+    let (now, host) = (NOW + day, |id: &str| HostId::from(id));
+    let sounding = |fleet: &Fleet| alarms(&fleet.snapshot(), now).len();
+    let kept = |fleet: &Fleet, id: &str, count, since| {
+        let found = fleet.note_kept_report(&host(id), crowd(id, count, now), since, now);
+        assert!(found.is_some());
+    };
+    let comes = |fleet: &Fleet, id: &str, count| {
+        let found = fleet.note_report(&host(id), crowd(id, count, now), now);
+        assert!(found.is_some());
+    };
+    for (since, alarmed) in [(NOW, 1), (NOW + Duration::from_millis(1), 0)] {
+        let fleet = fleet();
+        kept(&fleet, "a", 12, since);
+        comes(&fleet, "b", 25);
+        assert_eq!(sounding(&fleet), alarmed);
+    }
+    let fleet = fleet();
+    // Who was believed before this process was begun is believed still.
+    kept(&fleet, "a", 12, NOW);
+    kept(&fleet, "b", 25, NOW);
+    assert_eq!(sounding(&fleet), 0);
+    // A later report is no first one.
+    comes(&fleet, "b", 25);
+    assert_eq!(sounding(&fleet), 0);
 }

@@ -8,7 +8,7 @@ use super::asking::asked;
 use super::heartbeats::staffed;
 use super::metrics::until;
 use super::reported::{agent_of, goes_to, leases, was_there};
-use crate::support::{Broker, ScriptedAgent, Stage, Visit, eventually, session};
+use crate::support::{Broker, ScriptedAgent, ScriptedHost, Stage, Visit, eventually, session};
 
 const STRANGERS: &str = "names many users at once whom we never took there";
 const OVERCLAIMS: &str = "names more users than it has sessions";
@@ -224,4 +224,49 @@ fn a_first_report_of_more_than_a_host_is_meant_for_is_believed_by_no_process() {
         ("rds1".to_owned(), json!("active session there")),
         "who was on the other was found before and is found still"
     );
+}
+
+/// The farm's configuration with hosts that are meant for 25 users.
+fn meant_for_25(stage: &Stage) -> String {
+    let addresses: Vec<_> = stage.hosts.iter().map(ScriptedHost::address).collect();
+    let mode = "mode = \"online\"\n";
+    Stage::farm(&addresses, &[]).replace(mode, &format!("{mode}max_sessions = 25\n"))
+}
+
+#[test]
+fn whoever_was_found_before_a_restart_is_found_after_it() {
+    let (mut stage, mut agents) = staffed(2, "");
+    agents[0].reports(&[]);
+    agents[1].reports(&crowd(30));
+    stage.broker.wait_until_stored("\"user\":\"nobody29\"");
+    let changed = meant_for_25(&stage);
+    stage.site.change_first(changed);
+    stage = stage.restarted(Broker::kill);
+    alarmed(&stage, &[]);
+    let found = ("rds2".to_owned(), json!("active session there"));
+    assert_eq!(placed(&stage, "nobody7"), found);
+    agents[1].reports(&crowd(30));
+    alarmed(&stage, &[]);
+    assert_eq!(placed(&stage, "nobody8"), found);
+}
+
+#[test]
+fn what_was_said_before_a_host_was_configured_is_a_first_report() {
+    let (mut stage, mut agents) = staffed(1, "");
+    agents[0].reports(&[]);
+    let mut liar = ScriptedAgent::of(&stage.site, "rds2");
+    liar.reports(&crowd(30));
+    alarmed(&stage, &[]);
+    stage.hosts.push(ScriptedHost::up());
+    let changed = meant_for_25(&stage);
+    stage.site.change_first(changed);
+    stage.site.write();
+    stage
+        .broker
+        .wait("What a host said last counts until it is heard", |line| {
+            line["host"] == "rds2"
+        });
+    alarmed(&stage, &[&format!("host rds2 {STRANGERS}")]);
+    let by_score = ("rds1".to_owned(), json!("best score"));
+    assert_eq!(placed(&stage, "nobody7"), by_score);
 }
