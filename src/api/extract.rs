@@ -69,6 +69,12 @@ impl<T: DeserializeOwned, S: Sync> FromRequest<S> for Sent<T> {
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Failure> {
         let bytes = whole(request.into_body(), LARGEST).await?;
+        // A reader of fields takes their values in a list as well.
+        if bytes.trim_ascii_start().first() == Some(&b'[') {
+            return Err(Failure::bad(
+                "the body: it is a list, and an object is wanted",
+            ));
+        }
         let read = serde_json::from_slice(&bytes);
         read.map(Self)
             .map_err(|error| Failure::bad(format!("the body: {error}")))

@@ -7,6 +7,7 @@
 //! address is taken from it.
 
 mod figure;
+mod object;
 mod wire;
 
 use std::time::Duration;

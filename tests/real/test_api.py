@@ -59,7 +59,7 @@ def broker(run_dir, host, tmp_path):
     more.mkdir()
     # Configured keys: those that are made it would find in the list, and revoke.
     lines = [_ROOM, "[api]"]
-    for role in _PATHS:
+    for role in ("admin", "broker"):
         (tmp_path / f"{role}.key").write_text(secrets.token_hex(32))
         (tmp_path / f"{role}.key").chmod(0o600)
         lines.append(f"{role}_key_file = {json.dumps(str(tmp_path / f'{role}.key'))}")
@@ -69,26 +69,39 @@ def broker(run_dir, host, tmp_path):
     broker.stop()
 
 
-@pytest.mark.parametrize("role", ["admin", "broker"])
+@pytest.mark.parametrize("role", ["admin", "broker", "agent"])
 def test_schemathesis_finds_nothing(broker, tmp_path, role):
     broker.process.until(lambda: broker.lines("API ready"), 15, "serves the API")
     [ready] = broker.lines("API ready")
     document = f"http://{ready['address']}/api/v1/openapi.json"
-    key = (tmp_path / f"{role}.key").read_text()
+    key, more, env = _asking_as(role, broker, tmp_path)
     seed = int(os.environ.get("SESSIONGUARD_SEED") or random.randrange(2**32))
     print(f"SESSIONGUARD_SEED={seed}")
     asked = subprocess.run(
         [Path(sys.executable).with_name("schemathesis"), "--config-file", Path(__file__).with_name("schemathesis.toml"),
          "run", document, "--header", f"Authorization: Bearer {key}",
-         "--seed", str(seed), "--max-examples", str(_EXAMPLES), *_PATHS[role]],
-        cwd=tmp_path, capture_output=True, text=True, timeout=900)
+         "--seed", str(seed), "--max-examples", str(_EXAMPLES), *more, *_PATHS[role]],
+        cwd=tmp_path, env={**os.environ, **env}, capture_output=True, text=True, timeout=900)
     assert asked.returncode == 0, f"seed {seed}\n{asked.stdout[-20000:]}\n{asked.stderr}"
     assert "No issues found" in asked.stdout, asked.stdout[-3000:]
     assert "panicked" not in broker.process.text()
+    if role == "agent":
+        [host] = broker.told("hosts", "-o", "json")["hosts"]
+        assert host["agent"], f"not one heartbeat was taken: {host}"
+
+
+def _asking_as(role, broker, path):
+    """A key of that role, and what schemathesis must be told besides."""
+    if role != "agent":
+        return (path / f"{role}.key").read_text(), [], {}
+    key = broker.told("keys", "create", "--role", "agent", "--host", "rds1")
+    hooks = Path(__file__).parent / "support" / "heartbeats.py"
+    return key, ["--header", "X-Agent-ID: rds1"], {"SCHEMATHESIS_HOOKS": str(hooks)}
 
 
 # Each role asks for what it may; that it gets nothing else is the suite's to show.
 _PATHS = {
     "admin": ["--exclude-path-regex", "^/api/v1/(broker|agents)/"],
     "broker": ["--include-path-regex", "^/api/v1/(broker/|openapi)"],
+    "agent": ["--include-path-regex", "^/api/v1/(agents/|openapi|whoami)"],
 }

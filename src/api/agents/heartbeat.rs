@@ -13,6 +13,7 @@ use super::super::answer::{Answer, Failure, Told};
 use super::super::caller::{Caller, Peer};
 use super::super::extract::whole;
 use super::host_of;
+use super::shape::HeartbeatBody;
 use crate::clock::rfc3339;
 use crate::commands::{Command, Target};
 use crate::fleet::{Heartbeat, HeartbeatError};
@@ -81,7 +82,8 @@ impl FromRequest<Arc<Api>> for Sent {
 /// shapes are those of protocol 4; fields that are not known are skipped. At
 /// most 1 MiB.
 #[utoipa::path(post, path = "/agents/heartbeat", operation_id = "heartbeat",
-    request_body(content = Object, content_type = "application/json"),
+    params(("X-Agent-ID" = String, Header, description = "The host that the key is of.")),
+    request_body = HeartbeatBody,
     responses((status = 200, description = "It was understood.", body = HeartbeatAnswer)),
 )]
 pub(in crate::api) async fn heartbeat(

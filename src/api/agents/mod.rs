@@ -2,6 +2,7 @@
 
 pub(super) mod enroll;
 pub(super) mod heartbeat;
+mod shape;
 
 use axum::http::HeaderMap;
 

@@ -229,3 +229,20 @@ proptest! {
         prop_assert!(hundred(read.cpu_percent) && hundred(read.memory_used_percent));
     }
 }
+
+#[test]
+fn a_list_in_the_place_of_an_object_is_refused() {
+    let listed = |path: &str, list: Value| {
+        let mut told = whole();
+        *told.pointer_mut(path).unwrap() = list;
+        let error = read(&told).unwrap_err().to_string();
+        assert!(error.contains("expected an object"), "{path}: {error}");
+    };
+    listed("/server", json!([null, null]));
+    listed("/health", json!([]));
+    listed("/health/checks/0", json!(["profiles", true, null]));
+    listed("/sessions/0", json!(["3", "Active"]));
+    listed("/remote_apps/0", json!(["Sage", false, null]));
+    listed("/command_results/0", json!(["7", true, ""]));
+    listed("", json!([4, "rds-1"]));
+}

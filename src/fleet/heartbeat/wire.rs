@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer};
 
+use super::object::Object;
 use super::{
     CommandResult, Figure, Heartbeat, HeartbeatError, PROTOCOL, ReportedSession, SESSIONS, name,
 };
@@ -17,12 +18,12 @@ pub(super) struct Wire {
     boot_id: Option<String>,
     seq: Option<u64>,
     #[serde(default)]
-    server: Server,
+    server: Object<Server>,
     #[serde(default)]
-    health: Health,
-    sessions: Option<Vec<Session>>,
-    remote_apps: Option<Vec<RemoteApp>>,
-    command_results: Option<Vec<CommandResult>>,
+    health: Object<Health>,
+    sessions: Option<Vec<Object<Session>>>,
+    remote_apps: Option<Vec<Object<RemoteApp>>>,
+    command_results: Option<Vec<Object<CommandResult>>>,
     time: Option<String>,
 }
 
@@ -40,7 +41,7 @@ struct Server {
 struct Health {
     score: Figure,
     rdp_listener_ok: Option<bool>,
-    checks: Option<Vec<Check>>,
+    checks: Option<Vec<Object<Check>>>,
 }
 
 #[derive(Deserialize)]
@@ -75,7 +76,8 @@ struct RemoteApp {
 pub(super) fn read(body: &[u8]) -> Result<Wire, HeartbeatError> {
     // However deep a value is: one that is skipped takes no stack, and one that
     // is read gives up at a depth of 128.
-    serde_json::from_slice(body).map_err(|error| HeartbeatError::Shape {
+    let read = serde_json::from_slice(body).map(|Object(wire)| wire);
+    read.map_err(|error| HeartbeatError::Shape {
         reason: error.to_string(),
     })
 }
@@ -92,30 +94,34 @@ impl TryFrom<Wire> for Heartbeat {
         if found > SESSIONS {
             return Err(HeartbeatError::Sessions { found });
         }
+        let (Object(server), Object(health)) = (wire.server, wire.health);
         let time = wire.time.as_deref().and_then(read_rfc3339);
         let sessions = wire.sessions.map(|sessions| {
             let sessions = sessions.into_iter();
-            sessions.map(|session| session.read(time)).collect()
+            sessions.map(|Object(session)| session.read(time)).collect()
         });
         let apps = wire.remote_apps.unwrap_or_default().into_iter();
+        let apps = apps.map(|Object(app)| app);
         let missing = apps.filter(RemoteApp::is_missing).map(RemoteApp::alias);
-        let checks = wire.health.checks.unwrap_or_default().into_iter();
+        let checks = health.checks.unwrap_or_default().into_iter();
+        let checks = checks.map(|Object(check)| check);
+        let results = wire.command_results.unwrap_or_default().into_iter();
         Ok(Self {
             agent_id: wire.agent_id,
-            hostname: name("a host name", wire.server.hostname.unwrap_or_default())?,
+            hostname: name("a host name", server.hostname.unwrap_or_default())?,
             boot_id: wire.boot_id.map(|id| name("a boot id", id)).transpose()?,
             seq: wire.seq,
-            health: wire.health.score.percent().map(whole),
-            rdp_listener_ok: wire.health.rdp_listener_ok.unwrap_or(true),
+            health: health.score.percent().map(whole),
+            rdp_listener_ok: health.rdp_listener_ok.unwrap_or(true),
             failed_checks: checks.filter(|check| !check.ok).map(Check::said).collect(),
-            cpu_percent: wire.server.cpu_percent.percent(),
+            cpu_percent: server.cpu_percent.percent(),
             memory_used_percent: Self::memory_used(
-                wire.server.memory_total.0,
-                wire.server.memory_available.0,
+                server.memory_total.0,
+                server.memory_available.0,
             ),
             sessions: sessions.transpose()?,
             missing_remote_apps: missing.collect::<Result<_, _>>()?,
-            results: wire.command_results.unwrap_or_default(),
+            results: results.map(|Object(result)| result).collect(),
             time,
         })
     }
