@@ -254,12 +254,13 @@ impl App {
     ) -> Reload {
         let (fleet, in_force) = (Arc::clone(&self.fleet), Arc::clone(&self.in_force));
         let clock = self.clock;
-        let intake = self.intake.clone();
+        let (intake, keys) = (self.intake.clone(), self.keys.clone());
         // The fleet first: a prober that is told of a new host finds it there.
         let apply: Apply = Box::new(move |config| {
             let generation = fleet.apply(Arc::clone(&config.directory), clock.now());
             in_force.set(Arc::clone(config));
             intake.configured();
+            keys.configure(&config.api.secrets);
             log_at(config.log.level);
             generation
         });

@@ -37,7 +37,12 @@ pub(super) fn run(arguments: &Asking) -> ExitCode {
             ExitCode::from(FAILED)
         }
     };
-    if refused {
+    let kept = answer.get("not_exchanged").and_then(Value::as_array);
+    let kept = kept.map_or(&[][..], Vec::as_slice);
+    for fault in kept.iter().filter_map(Value::as_str) {
+        complain(format_args!("not exchanged: {}", visible(fault, false)));
+    }
+    if refused || !kept.is_empty() {
         ExitCode::from(FAILED)
     } else {
         said

@@ -14,7 +14,8 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::settings::{Config, LogSettings, Timeouts};
+use super::secrets::Purpose;
+use super::settings::{ApiSettings, Config, LogSettings, Timeouts};
 use crate::placement::{Directory, Farm, FarmId, Host, HostId, Resource, ResourceId, Rules};
 
 /// Ids written out in one log line; a new file may hold thousands.
@@ -113,7 +114,24 @@ pub fn change(old: &Config, new: &Config) -> Changes {
     note(&mut restart, "store", *store != new.store);
     note(&mut restart, "log.format", *format != new.log.format);
     note(&mut restart, "log.audit", *audit != new.log.audit);
-    note(&mut restart, "api", *api != new.api);
+    for (setting, purpose, path, later) in [
+        (
+            "api.broker_key_file",
+            Purpose::BrokerKey,
+            &api.broker_key_file,
+            &new.api.broker_key_file,
+        ),
+        (
+            "api.admin_key_file",
+            Purpose::AdminKey,
+            &api.admin_key_file,
+            &new.api.admin_key_file,
+        ),
+    ] {
+        let same = api.secrets.of(purpose) == new.api.secrets.of(purpose) && path == later;
+        note(&mut settings, setting, !same);
+    }
+    note(&mut restart, "api", *api != new.api.with_keys_of(api));
     note(&mut restart, "health", *health != new.health);
     Changes {
         hosts: objects(&hosts(directory), &hosts(&new.directory)),
@@ -132,7 +150,7 @@ impl Config {
         Self {
             listen: running.listen.clone(),
             store: running.store.clone(),
-            api: running.api.clone(),
+            api: running.api.with_keys_of(&self.api),
             health: running.health.clone(),
             log: LogSettings {
                 level: self.log.level,
@@ -143,6 +161,24 @@ impl Config {
             probe: self.probe.clone(),
             timeouts: self.timeouts.clone(),
             directory: Arc::clone(&self.directory),
+        }
+    }
+}
+
+impl ApiSettings {
+    /// These settings with the configured keys of others.
+    fn with_keys_of(&self, others: &Self) -> Self {
+        let Self {
+            broker_key_file,
+            admin_key_file,
+            secrets,
+            ..
+        } = others.clone();
+        Self {
+            broker_key_file,
+            admin_key_file,
+            secrets,
+            ..self.clone()
         }
     }
 }

@@ -145,6 +145,14 @@ impl Faults {
     pub fn findings(&self) -> &[Finding] {
         &self.findings
     }
+
+    /// Whether a secret is among what is wrong: its file is none of those that
+    /// make a configuration.
+    pub(super) fn concern_secrets(&self) -> bool {
+        self.findings
+            .iter()
+            .any(|finding| finding.severity == Severity::Fault && finding.problem.is_of_a_secret())
+    }
 }
 
 impl fmt::Display for Faults {

@@ -74,7 +74,9 @@ use shape::Shape;
 pub use change::{Changes, Objects, change};
 pub use current::{Current, InForce};
 pub use finding::{Faults, Finding, Place, Severity};
-pub use reload::{Apply, Attempt, Beside, Cause, Origin, Reload, ReloadState, Reloaded, Reloader};
+pub use reload::{
+    Apply, Attempt, Beside, Cause, Looked, Origin, Reload, ReloadState, Reloaded, Reloader,
+};
 pub use secret::{Secret, SecretError};
 pub use secrets::{Configured, Purpose, Secrets};
 pub use settings::{

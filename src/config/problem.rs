@@ -210,6 +210,17 @@ pub(super) enum Problem {
 }
 
 impl Problem {
+    /// Whether a secret cannot be used.
+    pub(super) fn is_of_a_secret(&self) -> bool {
+        matches!(
+            self,
+            Self::Secret { .. }
+                | Self::SecretFile { .. }
+                | Self::SecretForTwo { .. }
+                | Self::SecretTwice { .. }
+        )
+    }
+
     /// What to do about it, where that is not plain from the problem.
     pub(super) fn help(&self) -> Option<String> {
         let fixed = match self {

@@ -35,7 +35,7 @@ use fingerprint::{Fingerprint, directories};
 use watch::Watch;
 
 pub use beside::Beside;
-pub use state::{Attempt, Cause, ReloadState, Reloaded};
+pub use state::{Attempt, Cause, Looked, ReloadState, Reloaded};
 
 /// Requests that may wait for their turn; more wait to be let in.
 const WAITING: usize = 16;
@@ -74,19 +74,22 @@ pub struct Reload {
 #[derive(Debug)]
 struct Ask {
     cause: Cause,
-    answer: oneshot::Sender<Reloaded>,
+    answer: oneshot::Sender<Looked>,
 }
 
 impl Reload {
     /// Looks at the files now; returns what came of it. A configuration that
     /// was applied is in force by then.
-    pub async fn now(&self, cause: Cause) -> Reloaded {
+    pub async fn now(&self, cause: Cause) -> Looked {
         let (answer, answered) = oneshot::channel();
-        let asked = self.ask.send(Ask { cause, answer }).await;
-        match asked {
-            Ok(()) => answered.await.unwrap_or(Reloaded::Ending),
-            Err(_) => Reloaded::Ending,
-        }
+        let looked = match self.ask.send(Ask { cause, answer }).await {
+            Ok(()) => answered.await.ok(),
+            Err(_) => None,
+        };
+        looked.unwrap_or(Looked {
+            reloaded: Reloaded::Ending,
+            not_exchanged: Vec::new(),
+        })
     }
 
     /// How things stand.
@@ -176,11 +179,14 @@ impl Reloader {
                 () = self.watch.settled(quiet, at_most) => (Cause::Files, None),
                 _ = poll.tick() => (Cause::Poll, None),
             };
-            let result = self.look(cause).await;
-            look_at(self.beside.clone()).await;
+            let reloaded = self.look(cause).await;
+            let not_exchanged = look_at(self.beside.clone()).await;
             if let Some(answer) = answer {
                 // Who asked may have left.
-                let _ = answer.send(result);
+                let _ = answer.send(Looked {
+                    reloaded,
+                    not_exchanged,
+                });
             }
         }
     }
@@ -191,7 +197,7 @@ impl Reloader {
                 break;
             };
             self.state.send_modify(|state| state.looked = state::now());
-            if seen == self.origin.seen {
+            if seen == self.origin.seen && secrets_stand(Arc::clone(&self.in_force)).await {
                 return self.as_applied(cause);
             }
             if self.refused.as_ref() == Some(&seen) {
@@ -232,8 +238,10 @@ impl Reloader {
     /// Watches what there is to watch, then looks: nothing falls in between.
     async fn fingerprint(&mut self) -> Result<Fingerprint, tokio::task::JoinError> {
         let (watch, path) = (self.watch.clone(), self.origin.path.clone());
+        let in_force = Arc::clone(&self.in_force);
         let looked = spawn_blocking(move || {
-            watch.follow(directories(&path));
+            let secrets: Vec<_> = in_force.api.secrets.files().collect();
+            watch.follow(directories(&path, &secrets));
             Fingerprint::of(&path)
         });
         looked.await
@@ -244,11 +252,20 @@ impl Reloader {
     }
 }
 
-async fn look_at(beside: Option<Arc<dyn Beside>>) {
-    if let Some(beside) = beside {
-        // A panic in there has left its own line in the log.
-        let _ = spawn_blocking(move || beside.look()).await;
-    }
+/// Whether the files with the keys in force hold them still. Their prints are
+/// not kept: what is in force says more.
+async fn secrets_stand(in_force: Arc<Config>) -> bool {
+    let stand = spawn_blocking(move || in_force.api.secrets.stand()).await;
+    stand.unwrap_or(false)
+}
+
+async fn look_at(beside: Option<Arc<dyn Beside>>) -> Vec<String> {
+    let Some(beside) = beside else {
+        return Vec::new();
+    };
+    let looked = spawn_blocking(move || beside.look()).await;
+    // What a panic in there was about is in its own line in the log.
+    looked.unwrap_or_else(|_| vec!["the files cannot be read: an error of our own".to_owned()])
 }
 
 impl fmt::Debug for Reloader {

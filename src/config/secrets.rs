@@ -54,6 +54,35 @@ impl Secrets {
     pub fn iter(&self) -> impl Iterator<Item = &Configured> {
         self.0.iter()
     }
+
+    /// The one for this.
+    pub(super) fn of(&self, purpose: Purpose) -> Option<&Secret> {
+        let mut all = self.0.iter();
+        let found = all.find(|configured| configured.purpose == purpose);
+        found.map(|configured| &configured.secret)
+    }
+
+    /// The files they were read from.
+    pub(super) fn files(&self) -> impl Iterator<Item = &Path> {
+        self.0.iter().filter_map(Configured::file)
+    }
+
+    /// Whether these files hold them still. Blocks.
+    pub(super) fn stand(&self) -> bool {
+        self.0.iter().all(|configured| {
+            let read = configured.file().map(read);
+            read.is_none_or(|read| read.is_ok_and(|held| held.as_ref() == Ok(&configured.secret)))
+        })
+    }
+}
+
+impl Configured {
+    fn file(&self) -> Option<&Path> {
+        match &self.place {
+            Place::File { path, .. } => Some(path),
+            Place::Variable { .. } => None,
+        }
+    }
 }
 
 impl FromIterator<Configured> for Secrets {
@@ -242,13 +271,8 @@ impl Held<'_> {
         let (judged, path) = match &self.text {
             Text::Variable(text) => (Secret::chosen(text), None),
             Text::Unreadable => (Err(SecretError::Character), None),
-            Text::File(path) => match files::read(path) {
-                Ok(bytes) => {
-                    let bytes = Zeroizing::new(bytes);
-                    let text = std::str::from_utf8(&bytes);
-                    let judged = text.map_or(Err(SecretError::Character), Secret::chosen);
-                    (judged, Some(path))
-                }
+            Text::File(path) => match read(path) {
+                Ok(judged) => (judged, Some(path)),
                 Err(problem) => {
                     let (path, problem) = (path.clone(), Box::new(problem));
                     report.fault(
@@ -271,6 +295,13 @@ impl Held<'_> {
         let refuse = |error| report.fault(self.at, Problem::Secret { what, path, error });
         judged.map_err(refuse).ok()
     }
+}
+
+/// What a file holds, judged as a secret.
+fn read(path: &Path) -> Result<Result<Secret, SecretError>, Problem> {
+    let bytes = Zeroizing::new(files::read(path)?);
+    let text = std::str::from_utf8(&bytes);
+    Ok(text.map_or(Err(SecretError::Character), Secret::chosen))
 }
 
 /// Whether everybody on the machine may read it.

@@ -33,7 +33,7 @@ pub struct Keyring {
 pub(super) struct Inner {
     pub(super) store: Arc<dyn Documents>,
     pub(super) ring: ArcSwap<Ring>,
-    configured: Vec<ConfiguredKey>,
+    configured: ArcSwap<Vec<ConfiguredKey>>,
     /// No key's hash: unknown ids are compared with it.
     nobodys: Digest,
     /// Held while a change is written and put in force.
@@ -89,17 +89,7 @@ impl Keyring {
             }
         }
         let ring = without_past(records.into_iter().collect(), &*store, clock.now()).await?;
-        let configured: Vec<_> = secrets.iter().map(ConfiguredKey::from).collect();
-        for (secret, key) in secrets.iter().zip(&configured) {
-            let id = text::id_of(secret.secret.expose()).filter(|id| ring.get(id).is_some());
-            if let Some(id) = id {
-                warn!(
-                    key = id,
-                    configured = %key.id,
-                    "A configured key is one of the store, which alone says what it is good for"
-                );
-            }
-        }
+        let configured = configured(secrets, &ring);
         if ring.len() + configured.len() > 0 {
             info!(
                 stored = ring.len(),
@@ -110,7 +100,7 @@ impl Keyring {
         let inner = Arc::new(Inner {
             store,
             ring: ArcSwap::from_pointee(ring),
-            configured,
+            configured: ArcSwap::from_pointee(configured),
             nobodys: Digest::of(""),
             writing: Mutex::new(()),
             clock,
@@ -133,7 +123,8 @@ impl Keyring {
         let fits = bool::from(stored.fits(&digest));
         // Every one of them, whether an earlier one fits or not.
         let mut configured = None;
-        for key in &inner.configured {
+        let all = inner.configured.load();
+        for key in all.iter() {
             if key.digest.fits(&digest).into() {
                 configured = Some(key);
             }
@@ -161,15 +152,58 @@ impl Keyring {
             };
             order(a).cmp(&order(b))
         });
-        let configured = self.inner.configured.iter().map(ConfiguredKey::listed);
+        let configured = self.inner.configured.load();
+        let configured = configured.iter().map(ConfiguredKey::listed);
         configured.chain(stored).collect()
     }
 
     /// Whether a configured key has this id.
-    pub(super) fn configured(&self, id: &str) -> Option<&KeyId> {
-        let mut ids = self.inner.configured.iter().map(|key| &key.id);
-        ids.find(|known| known.as_str() == id)
+    pub(super) fn configured(&self, id: &str) -> Option<KeyId> {
+        let configured = self.inner.configured.load();
+        let mut ids = configured.iter().map(|key| &key.id);
+        ids.find(|known| known.as_str() == id).cloned()
     }
+
+    /// Takes other configured keys over: from now on these are good, and those
+    /// before them no more.
+    pub fn configure(&self, secrets: &Secrets) {
+        let inner = &*self.inner;
+        let keys = configured(secrets, &inner.ring.load());
+        let before = inner.configured.load();
+        let same = |key: &ConfiguredKey| {
+            let mut before = before.iter();
+            before.any(|old| old.id == key.id && old.digest.fits(&key.digest).into())
+        };
+        let exchanged: Vec<_> = keys.iter().filter(|key| !same(key)).collect();
+        if exchanged.is_empty() && keys.len() == before.len() {
+            return;
+        }
+        let taken = exchanged.iter().map(|key| key.id.as_str());
+        let taken = taken.collect::<Vec<_>>().join(" ");
+        let count = keys.len();
+        inner.configured.store(Arc::new(keys));
+        info!(
+            configured = count,
+            exchanged = taken,
+            "Configured keys exchanged"
+        );
+    }
+}
+
+/// The configured keys; says which of them is one of the store's.
+fn configured(secrets: &Secrets, ring: &Ring) -> Vec<ConfiguredKey> {
+    let configured: Vec<_> = secrets.iter().map(ConfiguredKey::from).collect();
+    for (secret, key) in secrets.iter().zip(&configured) {
+        let id = text::id_of(secret.secret.expose()).filter(|id| ring.get(id).is_some());
+        if let Some(id) = id {
+            warn!(
+                key = id,
+                configured = %key.id,
+                "A configured key is one of the store, which alone says what it is good for"
+            );
+        }
+    }
+    configured
 }
 
 impl Inner {

@@ -114,25 +114,30 @@ impl Certificates {
 
     /// How every certificate stands, in the order of the configuration.
     pub fn standings(&self) -> Vec<Standing> {
+        self.in_force()
+            .into_iter()
+            .flat_map(|live| {
+                let state = live.state();
+                let last_error = state.last_error.map(|fault| fault.to_string());
+                state.certificates.into_iter().map(move |shown| Standing {
+                    key: shown.key,
+                    file: shown.path.display().to_string(),
+                    subject: shown.facts.subject,
+                    not_before: shown.facts.not_before,
+                    not_after: shown.facts.not_after,
+                    last_error: last_error.clone(),
+                })
+            })
+            .collect()
+    }
+
+    /// What the configuration names, in its order.
+    fn in_force(&self) -> Vec<Arc<dyn Look>> {
         let servers = locked(&self.servers).clone();
         let guacd = locked(&self.guacds).last().cloned();
-        let all = servers
-            .into_iter()
-            .map(|live| live as Arc<dyn Look>)
-            .chain(guacd.map(|live| live as Arc<dyn Look>));
-        all.flat_map(|live| {
-            let state = live.state();
-            let last_error = state.last_error.map(|fault| fault.to_string());
-            state.certificates.into_iter().map(move |shown| Standing {
-                key: shown.key,
-                file: shown.path.display().to_string(),
-                subject: shown.facts.subject,
-                not_before: shown.facts.not_before,
-                not_after: shown.facts.not_after,
-                last_error: last_error.clone(),
-            })
-        })
-        .collect()
+        let servers = servers.into_iter().map(|live| live as Arc<dyn Look>);
+        let guacd = guacd.map(|live| live as Arc<dyn Look>);
+        servers.chain(guacd).collect()
     }
 
     /// Warns of certificates that run out, and daily as long as they do.
@@ -207,9 +212,14 @@ impl Beside for Certificates {
             .map_err(|fault| format!("fault: [guacd] {fault}"))
     }
 
-    fn look(&self) {
+    fn look(&self) -> Vec<String> {
         self.look_at_all();
         self.warn_of_dates();
+        let faults = self.in_force().into_iter().filter_map(|live| {
+            let fault = live.state().last_error?;
+            Some(fault.to_string())
+        });
+        faults.collect()
     }
 }
 

@@ -10,7 +10,7 @@ use std::thread;
 
 use serde_json::Value;
 
-use crate::support::{Broker, Names, ScriptedGuacd, Site, Stage, eventually, ourselves};
+use crate::support::{Asker, Broker, Names, ScriptedGuacd, Site, Stage, eventually, ourselves};
 
 /// A good secret that is found again wherever it is.
 const FROM_FILE: &str = "Canary-1-7fK2qLx9Zt4RbW8mVnYc3GdHs6Jp";
@@ -415,4 +415,73 @@ fn a_bad_secret_keeps_the_broker_from_starting_and_is_not_shown() {
     assert!(!told.contains("Canary"), "{told}");
     assert_eq!(check("hunter2").0, 78);
     assert_eq!(check(FROM_VARIABLE).0, 0);
+}
+
+#[test]
+fn an_exchanged_key_file_is_taken_over_and_one_that_is_no_good_is_not() {
+    const LATER: &str = "Canary-3-Uq8ZrT1mWc5XpB0yKe7VnL2sJd4F";
+    let guacd = ScriptedGuacd::polite(Names::rdp("1.6.0"));
+    let keys = tempfile::tempdir().unwrap();
+    let file = secret_file(keys.path(), FROM_FILE);
+    let stage = Stage::adjusted(guacd, 1, |site| {
+        site.with(format!("[api]\nbroker_key_file = {file:?}\n"))
+            .knowing("SESSIONGUARD_ADMIN_API_KEY", FROM_VARIABLE)
+    });
+    let main = stage.site.folder().join("sessionguard.toml");
+    let reload = || {
+        let output = Site::run(&["reload"], &main);
+        let said = text(&output.stdout) + &text(&output.stderr);
+        assert!(!said.contains("Canary"), "{said}");
+        (output.status.code().unwrap(), said)
+    };
+    let good = |key: &str| {
+        let told = Asker::of(&stage.broker)
+            .with(key)
+            .ask("GET", "/api/v1/whoami", "");
+        told.status == 200
+    };
+    assert!(good(FROM_FILE) && !good(LATER));
+    let (code, said) = reload();
+    assert!(code == 0 && said.contains("nothing has changed"), "{said}");
+
+    // As at the start: a placeholder, one that is short, the admin's, none at all.
+    for (bad, reason) in [
+        ("ChangeMe-hunter2", "placeholder"),
+        ("x7Kq2", "short"),
+        (FROM_VARIABLE, "the same secret as"),
+        ("", "broker.key"),
+    ] {
+        secret_file(keys.path(), bad);
+        let (code, said) = reload();
+        assert_eq!(code, 1, "{said}");
+        assert!(
+            said.contains(reason) && said.contains("stays in force"),
+            "{said}"
+        );
+        assert!(good(FROM_FILE));
+    }
+
+    // Noticed without anybody's asking.
+    secret_file(keys.path(), LATER);
+    let line = stage.broker.wait("Configured keys exchanged", |_| true);
+    assert_eq!(line["exchanged"], "configured-broker");
+    assert!(good(LATER) && !good(FROM_FILE) && good(FROM_VARIABLE));
+    let (code, said) = reload();
+    assert!(code == 0 && said.contains("nothing has changed"), "{said}");
+
+    // In another file, which the configuration names.
+    let other = keys.path().join("other.key");
+    fs::write(&other, FROM_FILE).unwrap();
+    fs::set_permissions(&other, Permissions::from_mode(0o600)).unwrap();
+    let named = format!("[api]\nbroker_key_file = {other:?}\n");
+    fs::write(stage.site.folder().join("conf.d/01.toml"), named).unwrap();
+    stage.broker.wait_for_lines("Configured keys exchanged", 2);
+    assert!(good(FROM_FILE) && !good(LATER));
+    assert!(
+        stage
+            .broker
+            .told()
+            .iter()
+            .all(|line| !line.contains("Canary"))
+    );
 }

@@ -12,6 +12,7 @@ pub trait Beside: Send + Sync {
     fn check(&self, config: &Config) -> Result<(), String>;
 
     /// Looks at the files of what is in force, whenever the configuration's own
-    /// are looked at.
-    fn look(&self);
+    /// are looked at. Those that cannot be taken over as they are now, by name
+    /// and with the reason: what was read before stays in force.
+    fn look(&self) -> Vec<String>;
 }

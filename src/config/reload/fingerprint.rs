@@ -82,22 +82,25 @@ impl Print {
     }
 }
 
-/// The directories in which something must happen when one of the files
-/// changes: those that list the names, and those in which the files lie that
+/// The directories in which something must happen when one of the files, or of
+/// those `beside` them, changes: those that list the names, and those in which the files lie that
 /// the names are links to. As the system names them now, links resolved. Blocks.
-pub(super) fn directories(main: &Path) -> BTreeSet<PathBuf> {
+pub(super) fn directories(main: &Path, beside: &[&Path]) -> BTreeSet<PathBuf> {
     let files = list(&more(main)).unwrap_or_default();
     let files = files.iter().map(PathBuf::as_path).chain([main]);
+    let files = files.chain(beside.iter().copied());
     let lie_in = files.filter_map(|file| Some(fs::canonicalize(file).ok()?.parent()?.to_owned()));
-    let beside = match main.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
-    let listing = [beside.to_owned(), more(main)];
-    let listing = listing
-        .iter()
-        .filter_map(|path| fs::canonicalize(path).ok());
+    let listing = beside.iter().copied().chain([main]).map(folder);
+    let listing = listing.chain([more(main)]);
+    let listing = listing.filter_map(|path| fs::canonicalize(path).ok());
     lie_in.chain(listing).collect()
+}
+
+fn folder(file: &Path) -> PathBuf {
+    match file.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+        _ => PathBuf::from("."),
+    }
 }
 
 fn more(main: &Path) -> PathBuf {

@@ -73,6 +73,17 @@ pub enum Reloaded {
     Ending,
 }
 
+/// The same with what came of the files beside it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Looked {
+    /// What came of the configuration.
+    #[serde(flatten)]
+    pub reloaded: Reloaded,
+    /// Files of certificates that cannot be taken over as they are now, by name
+    /// and with the reason; what was read before stays in force.
+    pub not_exchanged: Vec<String>,
+}
+
 /// How the configuration in force and the files stand to each other.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ReloadState {

@@ -80,7 +80,7 @@ impl House {
     }
 
     async fn ask(&self) -> Reloaded {
-        self.reload.now(Cause::Request).await
+        self.reload.now(Cause::Request).await.reloaded
     }
 
     fn applied(&self) -> Vec<u64> {

@@ -38,8 +38,10 @@ impl Reloader {
             },
             Ok(_) => self.refuse(cause, Some(seen), emptied),
             Err(faults) => {
+                // A bad key may be mended where it is.
+                let seen = Some(seen).filter(|_| !faults.concern_secrets());
                 let findings = faults.findings().iter().map(ToString::to_string);
-                self.refuse(cause, Some(seen), findings.collect())
+                self.refuse(cause, seen, findings.collect())
             }
         }
     }

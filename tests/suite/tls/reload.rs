@@ -66,13 +66,26 @@ fn a_broken_one_leaves_the_old_in_place_and_is_shown_until_it_is_mended() {
     let table = Site::run(&["status"], &config).stdout;
     assert!(String::from_utf8_lossy(&table).contains("does not belong"));
 
-    // The same again is not said again.
-    stage.broker.signal("HUP");
+    // The same again is not said again, but to whoever asks.
+    let reload = || {
+        let output = Site::run(&["reload"], &config);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.code(), said)
+    };
+    let (code, said) = reload();
+    let key = stage.site.folder().join("own.key");
+    let named = format!(
+        "not exchanged: tls_key_file {}: the key does not",
+        key.display()
+    );
+    assert!(said.contains(&named), "{said}");
+    assert_eq!(code, Some(1), "{said}");
     stage.broker.wait_for_lines("Configuration unchanged", 2);
     exchange(&stage, &new.own, EXCHANGED);
     assert_eq!(stage.broker.lines(REFUSED).len(), 1);
     assert!(is_served(&stage.broker, &new.authority));
     assert_eq!(status(&stage)["certificates"][0]["last_error"], Value::Null);
+    assert_eq!(reload(), (Some(0), String::new()));
 }
 
 #[test]
