@@ -34,6 +34,8 @@ pub(super) struct Failure {
     text: String,
     /// What it is found by elsewhere; a number of its own where there is none.
     about: Option<DecisionId>,
+    /// What it is, for programs; where one would do something about it.
+    code: Option<&'static str>,
     // Boxed: few have one, and every answer has room for a failure.
     header: Option<Box<(HeaderName, HeaderValue)>>,
 }
@@ -46,6 +48,10 @@ pub(super) struct ErrorBody<'a> {
     error: &'a str,
     /// The decision it is about, or this answer's own number.
     r#ref: String,
+    /// What it is, where a program may do something about it: `force_required`,
+    /// `approval_required`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    code: Option<&'static str>,
 }
 
 impl<T: Serialize> IntoResponse for Told<T> {
@@ -126,6 +132,7 @@ impl Failure {
             status,
             text,
             about: None,
+            code: None,
             header: None,
         }
     }
@@ -134,6 +141,13 @@ impl Failure {
     #[must_use]
     pub(super) fn about(mut self, decision: DecisionId) -> Self {
         self.about = Some(decision);
+        self
+    }
+
+    /// A program is told so by this word.
+    #[must_use]
+    pub(super) fn coded(mut self, code: &'static str) -> Self {
+        self.code = Some(code);
         self
     }
 
@@ -221,8 +235,9 @@ impl IntoResponse for Failure {
                 Some(decision) => decision.to_string(),
                 None => Uuid::now_v7().to_string(),
             },
+            code: self.code,
         };
-        // Two texts: they can always be written.
+        // Texts: they can always be written.
         let mut response = json(self.status, &body).unwrap_or_default();
         let header = self.header.as_deref().cloned();
         response.headers_mut().extend(header);

@@ -28,7 +28,7 @@ pub(super) struct Key {
     host: Option<String>,
     /// What somebody called it.
     label: String,
-    /// `valid`, `ending`, `replaced`, `expired`, `revoked` or `used`.
+    /// `valid`, `waiting` (a token, for approval), `ending`, `replaced`, `expired`, `revoked` or `used`.
     state: &'static str,
     /// Who made it; of a configured one, where it was found.
     created_by: String,
@@ -134,6 +134,24 @@ pub(super) async fn revoke(
     Ok(Told(Key::of(revoked)))
 }
 
+/// Approve an enrollment
+///
+/// The token may then be exchanged for a key although its host is alive and has
+/// one, which stays good as every older key does. One that was approved before
+/// stays as it is.
+#[utoipa::path(post, path = "/keys/{id}/approve", operation_id = "approve_enrollment",
+    params(("id" = String, Path, description = "The token's, as in the list.")),
+    responses((status = 200, description = "Its host may enroll.", body = Key)),
+)]
+pub(super) async fn approve(
+    State(api): State<Arc<Api>>,
+    Extension(caller): Extension<Caller>,
+    Named(id): Named,
+) -> Answer<Key> {
+    let approved = api.keys.approve(&id, caller.actor).await?;
+    Ok(Told(Key::of(approved)))
+}
+
 impl Key {
     fn of(listed: Listed) -> Self {
         Self {
@@ -159,6 +177,7 @@ impl From<KeyError> for Failure {
             KeyError::Request(_) => Self::bad(text),
             KeyError::Unknown { .. } => Self::not_found(text),
             KeyError::Configured { .. }
+            | KeyError::NoToken { .. }
             | KeyError::TwoAlready { .. }
             | KeyError::TooMany { .. } => Self::conflict(text),
             KeyError::Random { .. } | KeyError::Store(_) => Self::unavailable(text),

@@ -161,6 +161,7 @@ fn endpoints() -> OpenApiRouter<Arc<Api>> {
         (read, routes!(keys::list)),
         (write, routes!(keys::create)),
         (write, routes!(keys::revoke)),
+        (write, routes!(keys::approve)),
         (place, routes!(resolve::resolve)),
         (place, routes!(tokens::tokens)),
         (read, routes!(commands::list)),

@@ -16,6 +16,9 @@ use crate::broker::{HostChanged, ModeError, Target, Wish};
 use crate::clock::{read_rfc3339, rfc3339};
 use crate::placement::{Mode, Order, Timestamp};
 
+/// What a program reads in the answer where `force` would do it.
+const FORCE_REQUIRED: &str = "force_required";
+
 /// What the mode is to be; moments as RFC 3339 writes them.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = ModeChange)]
@@ -226,10 +229,10 @@ impl From<ModeError> for Failure {
         match error {
             ModeError::UnknownHost { .. } | ModeError::UnknownFarm { .. } => Self::not_found(text),
             ModeError::Wish(_) => Self::bad(text),
-            ModeError::EmptyFarm(_)
-            | ModeError::TooManyTimed(_)
-            | ModeError::LastHost { .. }
-            | ModeError::Contended => Self::conflict(text),
+            ModeError::LastHost { .. } => Self::conflict(text).coded(FORCE_REQUIRED),
+            ModeError::EmptyFarm(_) | ModeError::TooManyTimed(_) | ModeError::Contended => {
+                Self::conflict(text)
+            }
             ModeError::Store(_) | ModeError::Stopping => Self::unavailable(text),
         }
     }

@@ -39,7 +39,7 @@ fn schema(path: &str, parameter: &Parameter) -> Option<ObjectBuilder> {
         "id" if path.ends_with("/decisions/{id}") => {
             Some(text().format(Some(SchemaFormat::Custom("uuid".to_owned()))))
         }
-        "id" if path.ends_with("/keys/{id}") => Some(text().pattern(Some(KEY))),
+        "id" if path.contains("/keys/{id}") => Some(text().pattern(Some(KEY))),
         _ => None,
     }
 }

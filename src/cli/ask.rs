@@ -281,7 +281,11 @@ fn judge(status: StatusCode, answer: Value) -> Result<Value, ExitCode> {
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => UNREACHABLE,
         _ => FAILED,
     };
-    Err(fail(code, format_args!("{}", visible(text, false))))
+    let hint = match answer.get("code").and_then(Value::as_str) {
+        Some("force_required") => ": say --force",
+        _ => "",
+    };
+    Err(fail(code, format_args!("{}{hint}", visible(text, false))))
 }
 
 fn fail(code: u8, text: std::fmt::Arguments<'_>) -> ExitCode {

@@ -15,8 +15,10 @@ pub(super) enum Arguments {
     Create(Create),
     /// Show every key, without what could be used of it
     List(List),
+    /// Let a host that is alive be enrolled anew, with a token that waits for it
+    Approve(Named),
     /// End a key at once
-    Revoke(Revoke),
+    Revoke(Named),
 }
 
 #[derive(Debug, clap::Args)]
@@ -62,7 +64,7 @@ pub(super) struct List {
 }
 
 #[derive(Debug, clap::Args)]
-pub(super) struct Revoke {
+pub(super) struct Named {
     /// Its id, as `keys list` shows it
     #[arg(value_name = "ID")]
     id: String,
@@ -76,7 +78,8 @@ pub(super) fn run(arguments: &Arguments) -> ExitCode {
     let done = match arguments {
         Arguments::Create(create) => create.run(),
         Arguments::List(list) => list.run(),
-        Arguments::Revoke(revoke) => revoke.run(),
+        Arguments::Approve(named) => named.approve(),
+        Arguments::Revoke(named) => named.revoke(),
     };
     done.unwrap_or_else(|code| code)
 }
@@ -164,11 +167,17 @@ impl List {
 }
 
 impl Listed {
+    fn tell(self, what: &str) -> ExitCode {
+        let Self { id, role, host, .. } = self;
+        let of = host.map_or_else(String::new, |host| format!(" of {host}"));
+        say(format_args!("key {id} ({role}{of}) {what}"))
+    }
+
     fn row(self) -> Vec<(String, Tone)> {
         let plain = |text: Option<String>| (text.unwrap_or_default(), Tone::Plain);
         let tone = match self.state.as_str() {
             "valid" => Tone::Good,
-            "ending" => Tone::Plain,
+            "ending" | "waiting" => Tone::Plain,
             _ => Tone::Faint,
         };
         vec![
@@ -185,8 +194,9 @@ impl Listed {
     }
 }
 
-impl Revoke {
-    fn run(&self) -> Result<ExitCode, ExitCode> {
+impl Named {
+    /// The path of the key.
+    fn path(&self) -> Result<String, ExitCode> {
         // Somebody may paste the whole key: no more than the id leaves here.
         let id = match self.id.trim().split('_').collect::<Vec<_>>().as_slice() {
             ["sg", _, id, _] => *id,
@@ -200,14 +210,18 @@ impl Revoke {
             ));
             return Err(ExitCode::from(USAGE));
         }
-        let listed: Listed = understood(self.broker.delete(&format!("{PATH}/{id}"))?)?;
-        let of = listed
-            .host
-            .map_or_else(String::new, |host| format!(" of {host}"));
-        Ok(say(format_args!(
-            "key {} ({}{of}) is revoked",
-            listed.id, listed.role
-        )))
+        Ok(format!("{PATH}/{id}"))
+    }
+
+    fn revoke(&self) -> Result<ExitCode, ExitCode> {
+        let listed: Listed = understood(self.broker.delete(&self.path()?)?)?;
+        Ok(listed.tell("is revoked"))
+    }
+
+    fn approve(&self) -> Result<ExitCode, ExitCode> {
+        let path = format!("{}/approve", self.path()?);
+        let listed: Listed = understood(self.broker.post(&path, None)?)?;
+        Ok(listed.tell("is approved: its host enrolls with it now"))
     }
 }
 

@@ -96,6 +96,9 @@ impl Keyring {
             revoked_by: None,
             revoked_at: None,
             used_at: None,
+            asked_at: None,
+            approved_at: None,
+            approved_by: None,
         };
         Ok(Draft { id, key, record })
     }
@@ -128,7 +131,7 @@ impl Keyring {
     /// There is no such key, or it cannot be written that it has ended.
     pub async fn revoke(&self, id: &str, actor: Actor) -> Result<Listed, KeyError> {
         if let Some(id) = self.configured(id.trim()) {
-            return Err(KeyError::Configured { id: id.clone() });
+            return Err(KeyError::Configured { id });
         }
         let id = KeyId::read(id).ok_or(RequestError::NotAnId)?;
         let keyring = self.clone();
@@ -174,7 +177,7 @@ impl Keyring {
     }
 
     /// The known id that differs least.
-    fn near(&self, id: &KeyId) -> Option<KeyId> {
+    pub(super) fn near(&self, id: &KeyId) -> Option<KeyId> {
         const SLIPS: usize = 3;
         let ring = self.inner.ring.load();
         let known = ring.entries().map(|entry| &entry.id);

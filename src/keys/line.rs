@@ -13,6 +13,7 @@ use crate::placement::{Actor, Timestamp};
 pub(super) enum Act {
     Created,
     Enrolled,
+    Approved,
     Revoked,
 }
 
@@ -45,6 +46,7 @@ impl Entry for Line {
         let (action, kind) = match self.act {
             Act::Created => ("key-created", "creation"),
             Act::Enrolled => ("key-enrolled", "creation"),
+            Act::Approved => ("key-approved", "change"),
             Act::Revoked => ("key-revoked", "deletion"),
         };
         let mut line = Map::new();

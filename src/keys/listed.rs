@@ -34,6 +34,8 @@ pub struct Listed {
 pub enum State {
     /// It is.
     Valid,
+    /// It is, and who showed it waits for approval.
+    Waiting,
     /// It is, until its successor has been in use for a while.
     Ending,
     /// Its successor has been in use for that long.
@@ -51,6 +53,7 @@ impl State {
     pub fn word(self) -> &'static str {
         match self {
             Self::Valid => "valid",
+            Self::Waiting => "waiting",
             Self::Ending => "ending",
             Self::Replaced => "replaced",
             Self::Expired => "expired",
@@ -61,6 +64,6 @@ impl State {
 
     /// Whether a key in this state is accepted.
     pub fn is_good(self) -> bool {
-        matches!(self, Self::Valid | Self::Ending)
+        matches!(self, Self::Valid | Self::Waiting | Self::Ending)
     }
 }

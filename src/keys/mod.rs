@@ -18,9 +18,15 @@
 //! its new key is never turned away, whichever of them it sends meanwhile. One
 //! that never gets it goes on with the old one. Revoking ends a key at once.
 //!
+//! # Approval
+//! A token that is shown for a host that is alive and has a key waits until an
+//! administrator approves it; then it is as good as any. Nothing of the host's
+//! own changes meanwhile.
+//!
 //! This room decides nothing about requests: it says who somebody is. What each
 //! role may is the API's to know, beside its endpoints.
 
+mod approval;
 mod change;
 mod digest;
 mod enroll;
@@ -106,8 +112,14 @@ pub enum KeyError {
         near: Option<KeyId>,
     },
     /// It is made by the configuration.
-    #[error("{id} comes from the configuration: remove it there and start anew")]
+    #[error("{id} comes from the configuration: remove it there")]
     Configured {
+        /// Its id.
+        id: KeyId,
+    },
+    /// It is for something else, or its time is over.
+    #[error("{id} is no enrollment token that is good; see: sessionguard keys list")]
+    NoToken {
         /// Its id.
         id: KeyId,
     },

@@ -24,6 +24,14 @@ pub(super) struct Record {
     /// First use: of an enrollment token the only one.
     #[serde(default)]
     pub(super) used_at: Option<Timestamp>,
+    /// Of an enrollment token: when it was shown for a host that is alive.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) asked_at: Option<Timestamp>,
+    /// When it was approved that such a host is enrolled with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) approved_at: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) approved_by: Option<String>,
 }
 
 impl Record {

@@ -156,6 +156,8 @@ impl Ring {
             State::Used
         } else if record.expires_at.is_some_and(|end| end <= now) {
             State::Expired
+        } else if record.asked_at.is_some() && record.approved_at.is_none() {
+            State::Waiting
         } else {
             match self.replaced_at(entry) {
                 Some(end) if end <= now => State::Replaced,

@@ -79,14 +79,66 @@ fn a_host_that_is_alive_is_replaced_by_nobody_with_a_token() {
         "for a while, so that none is turned away"
     );
     let third = token();
-    let told = enroll(&nobody, &third);
-    let said = told.json()["error"].as_str().unwrap().to_owned();
-    assert!(told.status == 409 && said.contains("keys revoke"), "{said}");
-    for key in [&first, &second] {
-        assert_eq!(keys(&stage.site, &["revoke", id_of(key)]).0, 0);
+    for _ in 0..2 {
+        let told = enroll(&nobody, &third);
+        assert_eq!(
+            (told.status, &told.json()["code"]),
+            (409, &json!("approval_required"))
+        );
+        let said = told.json()["error"].as_str().unwrap().to_owned();
+        let command = format!("sessionguard keys approve {}", id_of(&third));
+        assert!(said.contains(&command), "{said}");
     }
-    let third = key_of(&nobody, &third, "rds1");
+    assert_eq!(report(&agent), 200, "nothing has changed for it");
+    let waits = stage.broker.lines("An enrollment waits for approval");
+    assert_eq!(waits.len(), 1, "said once: {waits:?}");
+    assert!(
+        waits[0]["host"] == "rds1" && waits[0]["who"] == "RDS1",
+        "{waits:?}"
+    );
+    let (_, listed, _) = keys(&stage.site, &["list"]);
+    let row = listed.lines().find(|line| line.starts_with(id_of(&third)));
+    assert!(row.unwrap().contains(" waiting "), "{listed}");
+    for (id, reason) in [
+        (id_of(&first), "no enrollment token that is good"),
+        ("000000000000", "there is no key"),
+    ] {
+        let (code, _, said) = keys(&stage.site, &["approve", id]);
+        assert!(code == 1 && said.contains(reason), "{said}");
+    }
+
+    assert_eq!(keys(&stage.site, &["revoke", id_of(&first)]).0, 0);
+    for _ in 0..2 {
+        let (code, said, err) = keys(&stage.site, &["approve", id_of(&third)]);
+        assert!(
+            code == 0 && said.contains("of rds1) is approved"),
+            "{said}{err}"
+        );
+    }
+    assert_eq!(stage.broker.lines("Enrollment approved").len(), 1);
+    let spent = third;
+    let third = key_of(&nobody, &spent, "rds1");
     assert_eq!(report(&nobody.with(&third)), 200);
+    assert_eq!(
+        report(&agent),
+        200,
+        "for a while, so that none is turned away"
+    );
+    assert_eq!(
+        enroll(&nobody, &spent).status,
+        401,
+        "good once, all the same"
+    );
+    assert_eq!(keys(&stage.site, &["approve", id_of(&spent)]).0, 1);
+    // An approval is of one token.
+    assert_eq!(enroll(&nobody, &token()).status, 409);
+    // Without a key of its own the host has no place to be taken.
+    let fourth = token();
+    for key in [id_of(&second), id_of(&third)] {
+        assert_eq!(keys(&stage.site, &["revoke", key]).0, 0);
+    }
+    let fourth = key_of(&nobody, &fourth, "rds1");
+    assert_eq!(report(&nobody.with(&fourth)), 200);
 }
 
 #[test]

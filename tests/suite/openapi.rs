@@ -40,6 +40,7 @@ const ENDPOINTS: &[&str] = &[
     "POST /api/v1/explain",
     "POST /api/v1/hosts/{id}/commands",
     "POST /api/v1/keys",
+    "POST /api/v1/keys/{id}/approve",
     "POST /api/v1/reload",
 ];
 

@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 use super::super::Api;
 use super::super::answer::{Answer, Failure, Told};
 use super::super::extract::Sent;
-use crate::keys::{EnrollError, Role};
+use crate::keys::{EnrollError, KeyId, Role};
 use crate::placement::HostId;
 
 /// What an enrolling host says. The key is of the host that the token was made
@@ -38,8 +38,10 @@ pub(in crate::api) struct Enrolled {
 
 /// Exchange an enrollment token for the key of its host
 ///
-/// A host that is alive and has a key gets no other by a token: whoever found
-/// one would take its place. Revoke its key first; the token stays good.
+/// For a host that is alive and has a key the token waits until an administrator
+/// approves (`approve_enrollment`), for whoever found one would take the host's
+/// place: 409 with the code `approval_required`. It stays good meanwhile; ask
+/// again with it.
 #[utoipa::path(post, path = "/agents/enroll", operation_id = "enroll",
     request_body = Enrolling,
     responses((status = 200, description = "The token is spent.", body = Enrolled)),
@@ -50,14 +52,16 @@ pub(in crate::api) async fn enroll(
 ) -> Answer<Enrolled> {
     let token = enrolling.enrollment_token.trim();
     let identity = api.keys.verify(token);
-    let Ok(Role::Enrollment(host)) = identity.map(|identity| identity.role) else {
+    let Some((id, host)) = identity.ok().and_then(|identity| match identity.role {
+        Role::Enrollment(host) => Some((identity.key, host)),
+        _ => None,
+    }) else {
         return Err(Failure::not_accepted());
     };
-    if api.intake.is_alive(&host) {
-        api.has_no_key(&host)?;
+    if api.intake.is_alive(&host) && api.has_key(&host) && !api.keys.is_approved(&id) {
+        return Err(api.wait_for_approval(&id, &host, &enrolling).await);
     }
     let created = api.keys.enroll(token).await?;
-    let shown = |text: &str| text.chars().take(LONGEST).collect::<String>();
     info!(
         %host,
         key = %created.id,
@@ -74,19 +78,36 @@ pub(in crate::api) async fn enroll(
 /// Longest text of a host's that is logged, in characters.
 const LONGEST: usize = 100;
 
+/// What a program reads in the answer.
+const APPROVAL_REQUIRED: &str = "approval_required";
+
+fn shown(text: &str) -> String {
+    text.chars().take(LONGEST).collect()
+}
+
 impl Api {
-    fn has_no_key(&self, host: &HostId) -> Result<(), Failure> {
+    fn has_key(&self, host: &HostId) -> bool {
         let keys = self.keys.list();
-        let good = keys
-            .iter()
-            .find(|key| key.state.is_good() && matches!(&key.role, Role::Agent(of) if of == host));
-        good.map_or(Ok(()), |key| {
-            Err(Failure::conflict(format!(
-                "{host} is alive and has a key: revoke it first (sessionguard keys revoke {}), \
-                 then enroll with this token",
-                key.id
-            )))
-        })
+        let mut good = keys.iter().filter(|key| key.state.is_good());
+        good.any(|key| matches!(&key.role, Role::Agent(of) if of == host))
+    }
+
+    async fn wait_for_approval(
+        &self,
+        token: &KeyId,
+        host: &HostId,
+        enrolling: &Enrolling,
+    ) -> Failure {
+        let who = shown(&enrolling.name);
+        if let Err(error) = self.keys.ask_approval(token, &who).await {
+            return error.into();
+        }
+        Failure::conflict(format!(
+            "{host} is alive and has a key, so that this waits for an administrator's approval: \
+             once \"sessionguard keys approve {token}\" was run on the broker, enroll again with \
+             the same token"
+        ))
+        .coded(APPROVAL_REQUIRED)
     }
 }
 

@@ -7,9 +7,10 @@ let key = sessionStorage.getItem(STORED);
 
 /** The broker answered, and not with what was asked for. */
 export class Refused extends Error {
-  constructor(status, text) {
+  constructor(status, text, code) {
     super(text);
     this.status = status;
+    this.code = code;
   }
 }
 
@@ -61,7 +62,7 @@ export async function ask(method, where, body) {
     // A proxy's own page is no answer of the broker.
     throw new Unreachable(status ? `something else answers in its place (${status})` : error.message);
   }
-  if (status >= 400) throw new Refused(status, answer.error ?? `it answered ${status}`);
+  if (status >= 400) throw new Refused(status, answer.error ?? `it answered ${status}`, answer.code);
   return answer;
 }
 

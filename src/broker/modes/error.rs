@@ -35,7 +35,7 @@ pub enum ModeError {
     TooManyTimed(HostId),
     /// Nobody could be placed in a farm any more.
     #[error(
-        "{} would have no usable host, so that nobody new could be placed there; with force (--force) it is done anyway",
+        "{} would have no usable host, so that nobody new could be placed there; with force it is done anyway",
         farms(emptied, *now)
     )]
     LastHost {
