@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use tokio::net::TcpStream;
 
 use super::complain;
+use super::table::visible;
 use crate::config::{Fingerprint, GuacdTls, Secret};
 use crate::tls::{Certificates, ConnectError, Connector, Stream};
 
@@ -107,9 +108,13 @@ impl Server {
         connected.map_err(|error| match error {
             ConnectError::NotTls => "it does not speak TLS: write http".to_owned(),
             ConnectError::Left => "it closed the connection during the TLS handshake".to_owned(),
-            ConnectError::Distrusted(_) => {
-                "its certificate is not the one that --ca-file and --pin allow".to_owned()
-            }
+            ConnectError::Distrusted(refused) => format!(
+                "its certificate is not the one that --ca-file and --pin allow: it showed \"{}\", \
+                 which --pin {} accepts; say so if openssl x509 -noout -fingerprint -sha256 prints \
+                 that for the broker's own",
+                visible(&refused.subject(), false),
+                refused.presented(),
+            ),
             ConnectError::Failed(error) => error,
         })
     }
