@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use serde::Deserialize;
 
 use super::ask::{Asking, escaped, query};
+use super::filters::Filters;
 use super::table::{Paint, Table, Tone, plain};
 use super::{age, complain};
 
@@ -13,21 +14,8 @@ use super::{age, complain};
 pub(super) struct Arguments {
     #[command(subcommand)]
     action: Option<Action>,
-    /// Those of this user, spelled any way
-    #[arg(long)]
-    user: Option<String>,
-    /// Those on this host
-    #[arg(long, value_name = "ID")]
-    host: Option<String>,
-    /// Those of this farm
-    #[arg(long, value_name = "ID")]
-    farm: Option<String>,
-    /// Of how many keys at most: 1 to 1000
-    #[arg(long, value_name = "NUMBER")]
-    limit: Option<String>,
-    /// Those of keys after this one
-    #[arg(long, value_name = "KEY")]
-    after: Option<String>,
+    #[command(flatten)]
+    filters: Filters,
     #[command(flatten)]
     asking: Asking,
 }
@@ -82,14 +70,7 @@ pub(super) fn run(arguments: &Arguments) -> ExitCode {
     if let Some(Action::Release(release)) = &arguments.action {
         return release.run();
     }
-    let filters = [
-        ("user", arguments.user.as_deref()),
-        ("host", arguments.host.as_deref()),
-        ("farm", arguments.farm.as_deref()),
-        ("limit", arguments.limit.as_deref()),
-        ("after", arguments.after.as_deref()),
-    ];
-    let path = query("/api/v1/leases", &filters);
+    let path = arguments.filters.on("/api/v1/leases");
     let asking = &arguments.asking;
     asking.show(&path, |told: Leases, paint| {
         if let Some(next) = &told.next {

@@ -10,6 +10,7 @@ mod decision;
 mod demo;
 mod explain;
 mod farms;
+mod filters;
 mod healthcheck;
 mod hosts;
 mod keys;

@@ -24,6 +24,25 @@ def binary():
     return next((Path(c).resolve() for c in candidates if Path(c).is_file()), None)
 
 
+def environment():
+    """The caller's; SESSIONGUARD_* in it are settings of these tests, not of the program."""
+    return {k: v for k, v in os.environ.items() if not k.startswith("SESSIONGUARD_")}
+
+
+def log_lines(text, message):
+    """Lines of a log with that message, as flat dictionaries."""
+    found = []
+    for line in text.splitlines():
+        try:
+            entry = json.loads(line)
+        except ValueError:
+            continue  # half written, or not a log line
+        entry = {**entry, **entry.pop("fields", {})}
+        if entry.get("message") == message:
+            found.append(entry)
+    return found
+
+
 def credentials(user):
     return {"username": user.name, "password": user.password, **_RDP}
 
@@ -42,10 +61,8 @@ class Sessionguard:
         self._dir = run_dir
         config = run_dir / "sessionguard.toml"
         config.write_text(self.adjusted(_config(run_dir, guacd, hosts)))
-        # SESSIONGUARD_* of the caller are settings of these tests, not of the program.
-        env = {k: v for k, v in os.environ.items() if not k.startswith("SESSIONGUARD_")}
         self.process = Process("sessionguard", [binary(), "serve", "--config", config],
-                               run_dir / "sessionguard.log", env=env)
+                               run_dir / "sessionguard.log", env=environment())
         self.process.until(lambda: self.lines("Listening"), 15, "says where it listens")
         host, _, port = self.lines("Listening")[0]["address"].rpartition(":")
         self.address = (host, int(port))
@@ -60,16 +77,7 @@ class Sessionguard:
 
     def lines(self, message):
         """Log lines with that message, as flat dictionaries."""
-        found = []
-        for line in self.process.text().splitlines():
-            try:
-                entry = json.loads(line)
-            except ValueError:
-                continue  # half written, or not a log line
-            entry = {**entry, **entry.pop("fields", {})}
-            if entry.get("message") == message:
-                found.append(entry)
-        return found
+        return log_lines(self.process.text(), message)
 
     def placements(self, user):
         return [line for line in self.lines("Placed") if user.name in str(line.get("user"))]
