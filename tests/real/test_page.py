@@ -136,6 +136,36 @@ def test_a_host_is_drained_with_the_keyboard_alone(page, site):
     page.clean()
 
 
+def test_a_restart_is_ordered_with_the_keyboard_and_only_with_drain(page, site):
+    page.enter(site.key("admin-write"))
+    site.report("rds-1", [{"id": "3", "state": "Active", "user": "ann", "domain": "CORP"}])
+    page.view("host/rds-1")
+    # Whom its agent reports is there, without a tunnel of ours.
+    session = lambda: page.row("corp\\ann", "section:last-of-type table") or {}
+    page.until("her session is shown", lambda: session().get("State") == "active" and session()["Host"] == "rds-1")
+    page.screenshot("host-with-agent")
+    page.accessible()
+    page.tab_to("the modes", lambda element: element.get_attribute("type") == "radio")
+    page.press(Keys.SPACE)
+    boxes = lambda: [box.is_enabled() for box in page.all("form.card [type=checkbox]")]
+    assert boxes() == [False, False], "there is nothing to restart for online"
+    page.press(Keys.ARROW_DOWN)
+    page.until("the first is offered", lambda: boxes() == [True, False])
+    page.tab_to("the first", lambda element: element.get_attribute("name") == "restart_when_drained")
+    page.press(Keys.SPACE, Keys.TAB)
+    assert page.focused().get_attribute("name") == "online_after_restart"
+    page.press(Keys.SPACE)
+    page.screenshot("restart")
+    page.accessible()
+    page.press(Keys.TAB, Keys.ENTER)
+    page.until_text("Done: rds-1 drain. Then restarted and online.", within="#said")
+    page.until_text("restarted once nobody is on it, and online")
+    order = site.host("rds-1")["order"]
+    assert (order["mode"], order["restart_when_drained"], order["online_after_restart"]) == ("drain", True, True)
+    assert boxes() == [False, False], "the form is as it was"
+    page.clean()
+
+
 def test_the_last_usable_host_is_taken_out_by_force_only(page, site):
     page.enter(site.key("admin-write"))
     page.view("host/fin-1")

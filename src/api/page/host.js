@@ -51,6 +51,7 @@ function told(host) {
     ["Reason", now?.reason],
     ["Message", now?.message],
     ["Until", now?.until && moment(now.until)],
+    ["Then", now?.restart_when_drained && `restarted once nobody is on it${now.online_after_restart ? ", and online" : ""}`],
     ["Address", host.address ?? { text: "taken out of the configuration, still in use", tone: "warn" }],
     ["Probe", probe(host)],
     ["Report", report(host)],

@@ -17,7 +17,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 from . import net
-from .gateway import binary
+from .gateway import binary, environment, log_lines
 from .process import Process, die_with_pytest
 from .waiting import until
 
@@ -154,7 +154,7 @@ class Site:
     """A broker whose API is served, with farms office (rds-1 to rds-3) and finance (fin-1)."""
 
     def __init__(self, run_dir):
-        self._visitors = []
+        self._visitors, self._agents = [], {}
         self.guacd = ScriptedGuacd()
         self.hosts = {id: ScriptedHost(id, farm, last) for id, farm, last in
                       [("rds-1", "office", 61), ("rds-2", "office", 62), ("rds-3", "office", 63), ("fin-1", "finance", 64)]}
@@ -162,7 +162,7 @@ class Site:
         address = net.address(59)
         api = f"{address}:{net.free_port(address)}"  # the same after a restart
         self.config.write_text(_config(run_dir, self.guacd, self.hosts.values(), api))
-        self._env = {k: v for k, v in os.environ.items() if not k.startswith("SESSIONGUARD_")}
+        self._env = environment()
         self._log = run_dir / "sessionguard.log"
         self.start()
 
@@ -177,9 +177,7 @@ class Site:
         self.until_usable(*self.hosts)
 
     def lines(self, message):
-        entries = (json.loads(line) for line in self._log.read_text(errors="replace").splitlines() if line.endswith("}"))
-        entries = ({**entry, **entry.pop("fields", {})} for entry in entries)
-        return [entry for entry in entries if entry.get("message") == message]
+        return log_lines(self._log.read_text(errors="replace"), message)
 
     def command(self, *arguments):
         """What `sessionguard` prints; it must succeed."""
@@ -190,6 +188,16 @@ class Site:
 
     def key(self, role):
         return self.command("keys", "create", "--role", role).strip()
+
+    def report(self, host, sessions):
+        """A heartbeat of that host's agent, which must be taken."""
+        key, seq = self._agents.get(host) or (self.command("keys", "create", "--role", "agent", "--host", host).strip(), 0)
+        self._agents[host] = key, seq + 1
+        body = {"protocol_version": 4, "agent_id": host, "boot_id": "b1", "seq": seq + 1, "sessions": sessions}
+        request = urllib.request.Request(f"{self.url}api/v1/agents/heartbeat", data=json.dumps(body).encode(), headers={
+            "Authorization": f"Bearer {key}", "X-Agent-ID": host, "Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=_PATIENCE) as answer:
+            assert json.load(answer)["taken"]
 
     def get(self, path):
         request = urllib.request.Request(f"{self.url}api/v1/{path}", headers={"Authorization": f"Bearer {self._admin}"})
