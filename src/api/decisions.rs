@@ -8,6 +8,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::Api;
 use super::answer::{Answer, Failure, Told};
+use super::brief::Brief;
 use super::extract::{Filter, Named};
 use super::listing::limit;
 use super::record::RecordBody;
@@ -19,18 +20,26 @@ use crate::placement::{Outcome, UserKey};
 const LISTED: usize = 50;
 pub(super) const MOST: usize = 500;
 
-/// A record with what a reader would have to work out.
+/// What came out of a decision, which a reader of its record would have to work
+/// out.
 #[derive(Debug, Serialize, ToSchema)]
-#[schema(as = RecordView)]
-pub(super) struct View {
-    /// When it was made (RFC 3339).
-    time: String,
+pub(super) struct Verdict {
     /// `placed`, `refused`, `failed` or `unmatched`.
     outcome: &'static str,
     /// Why.
     reason: Option<String>,
     /// The chosen host.
     host: Option<String>,
+}
+
+/// A record, and what came out.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = RecordView)]
+pub(super) struct View {
+    /// When it was made (RFC 3339).
+    time: String,
+    #[serde(flatten)]
+    verdict: Verdict,
     #[serde(flatten)]
     #[schema(value_type = RecordBody)]
     record: Arc<Record>,
@@ -39,7 +48,7 @@ pub(super) struct View {
 /// Decisions, newest first.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Decisions {
-    decisions: Vec<View>,
+    decisions: Vec<Brief>,
 }
 
 /// Which decisions.
@@ -53,8 +62,8 @@ pub(super) struct Asked {
     limit: Option<String>,
 }
 
-impl View {
-    pub(super) fn of(record: Arc<Record>) -> Self {
+impl Verdict {
+    pub(super) fn of(record: &Record) -> Self {
         let decided = record.decision.as_ref().map(|decision| &decision.outcome);
         let (outcome, reason) = match (&record.failure, decided) {
             (Some(failure), _) => ("failed", Some(failure.clone())),
@@ -69,16 +78,26 @@ impl View {
             _ => None,
         };
         Self {
-            time: rfc3339(record.at),
             outcome,
             reason,
             host,
+        }
+    }
+}
+
+impl View {
+    pub(super) fn of(record: Arc<Record>) -> Self {
+        Self {
+            time: rfc3339(record.at),
+            verdict: Verdict::of(&record),
             record,
         }
     }
 }
 
 /// Past decisions, newest first
+///
+/// In brief: what each host of the farm had to say is told of one alone.
 #[utoipa::path(get, path = "/decisions", operation_id = "decisions", params(Asked), responses(
     (status = 200, description = "Kept for 30 days.", body = Decisions),
 ))]
@@ -93,7 +112,7 @@ pub(super) async fn list(
     let user = user.transpose()?;
     let limit = limit(asked.limit.as_deref(), LISTED, MOST)?;
     let found = api.broker.decisions().newest(user.as_ref(), limit).await?;
-    let decisions = found.into_iter().map(View::of).collect();
+    let decisions = found.iter().map(|record| Brief::of(record)).collect();
     Ok(Told(Decisions { decisions }))
 }
 

@@ -13,7 +13,7 @@
 //! | `DELETE /tunnels/{id}`, `/tunnels?host=` | write | ends one, or all of a host |
 //! | `GET /leases?user=&host=&farm=&limit=&after=`, `/leases/{key}` | read | leases |
 //! | `DELETE /leases/{key}?farm=` | write | releases what lingers |
-//! | `GET /decisions?user=&limit=`, `/decisions/{id}` | read | past decisions, newest first |
+//! | `GET /decisions?user=&limit=`, `/decisions/{id}` | read | past decisions, newest first and in brief; one whole |
 //! | `POST /explain` | read | what would be decided now; changes nothing |
 //! | `GET /hosts/{id}/commands` | read | what its agent was asked to do, and what came of it |
 //! | `POST /hosts/{id}/commands` | write | has its agent do something |
@@ -22,6 +22,7 @@
 //! | `POST /reload` | write | reads the configuration now |
 //! | `GET /keys` | read | the keys, without what could be used of them |
 //! | `POST /keys`, `DELETE /keys/{id}` | write | makes one, ends one |
+//! | `POST /keys/{id}/approve` | write | lets a host that is alive enroll with a token |
 //! | `POST /broker/resolve` | broker | places somebody who does not come through us |
 //! | `POST /broker/tokens` | broker | the same as forms |
 //! | `GET /whoami` | any | the caller's name, and what it may |
@@ -41,6 +42,7 @@
 
 mod agents;
 mod answer;
+mod brief;
 mod caller;
 mod commands;
 mod decisions;

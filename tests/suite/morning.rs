@@ -309,6 +309,8 @@ impl Morning {
         });
         for made in decisions {
             assert_eq!(made["outcome"], "placed", "{made}");
+            let id = made["id"].as_str().unwrap();
+            let made = get(&self.site, &format!("/api/v1/decisions/{id}"));
             let candidates = made["decision"]["candidates"].as_array().unwrap();
             let find = |id: &Value| candidates.iter().find(|one| one["host"] == *id).unwrap();
             let empty = find(&json!(EMPTY));

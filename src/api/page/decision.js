@@ -1,7 +1,7 @@
 // One decision and its explanation, host by host. A decision never changes.
 
 import { get } from "./api.js";
-import { facts, make } from "./dom.js";
+import { facts, make, say } from "./dom.js";
 import { Table } from "./table.js";
 import { moment, outcome, plural, rule, span, whose, written } from "./words.js";
 
@@ -10,7 +10,20 @@ const TRUST = { doubtful: " (doubtful: the Guacamole login is somebody else)", a
 
 const NAMED = 3; // hosts that were out and are named, at most
 
-/** What came out and by which rule, in a sentence. */
+/** A decision with every host it compared; of those looked at last no second copy is asked for. */
+const whole = new Map();
+const KEPT = 20;
+
+export async function wholeDecision(id) {
+  if (!whole.has(id)) {
+    const record = await get(["decisions", id]);
+    if (whole.size >= KEPT) whole.delete(whole.keys().next().value);
+    whole.set(id, record);
+  }
+  return whole.get(id);
+}
+
+/** What came out and by which rule, in a sentence; of a brief decision without what others had. */
 export function sentence(record) {
   if (record.outcome === "unmatched") return "Passed through: the connection names no resource";
   if (record.outcome !== "placed") return `${record.outcome === "failed" ? "Failed" : "Refused"}: ${record.reason ?? "no reason was kept"}`;
@@ -18,7 +31,7 @@ export function sentence(record) {
 }
 
 function comparison({ host, reason, decision }) {
-  if (reason !== "best score") return "";
+  if (reason !== "best score" || !decision) return "";
   const open = decision.candidates.filter(({ exclusion }) => !exclusion).sort((a, b) => b.score.total - a.score.total);
   const own = open.find((candidate) => candidate.host === host);
   const next = open.find((candidate) => candidate.host !== host);
@@ -115,10 +128,21 @@ export class DecisionList {
     const time = moment(record.time);
     const summary = make("summary", {}, make("time", { datetime: time.time }, time.text), who,
       make("span", { class: `verdict ${tone ?? ""}` }, make("span", { class: "mark", "aria-hidden": "true" }, mark ?? "–"), sentence(record)),
-      make("span", { class: "faint" }, record.decision?.resource ?? ""));
+      make("span", { class: "faint" }, record.resource ?? ""));
     const element = make("details", {}, summary);
-    // A thousand hosts are built when somebody looks at them.
-    element.addEventListener("toggle", () => element.open && element.children.length === 1 && element.append(explanation(record)));
+    // A thousand hosts are asked for and built when somebody looks at them.
+    element.addEventListener("toggle", async () => {
+      if (!element.open || element.children.length > 1) return;
+      const place = make("div", { "aria-live": "polite" }, make("p", { class: "faint" }, "Asking…"));
+      element.append(place);
+      try {
+        place.replaceWith(explanation(await wholeDecision(record.id)));
+      } catch (error) {
+        place.remove();
+        element.open = false;
+        say(`The decision cannot be shown: ${error.message}`);
+      }
+    });
     return element;
   }
 }
@@ -129,7 +153,7 @@ export function decision(again, id) {
     title: "Decision",
     element: place,
     async refresh() {
-      if (!place.hasChildNodes()) place.append(explanation(await get(["decisions", id])));
+      if (!place.hasChildNodes()) place.append(explanation(await wholeDecision(id)));
     },
   };
 }

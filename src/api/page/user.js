@@ -1,7 +1,7 @@
 // Where somebody is, and why there: sessions, tunnels, leases and past decisions in one place.
 
 import { get } from "./api.js";
-import { DecisionList, sentence } from "./decision.js";
+import { DecisionList, sentence, wholeDecision } from "./decision.js";
 import { make, section } from "./dom.js";
 import { sessionTable } from "./sessions.js";
 import { Table } from "./table.js";
@@ -38,7 +38,9 @@ export function user(again) {
       if (!asked) return;
       const [now, past] = await Promise.all([get(["sessions"], { user: asked }), get(["decisions"], { user: asked, limit: DECISIONS })]);
       if (asked !== wanted) return;
-      const text = whereAndWhy(asked, now, past.decisions);
+      const last = past.decisions.length ? await wholeDecision(past.decisions[0].id) : undefined;
+      if (asked !== wanted) return;
+      const text = whereAndWhy(asked, now, last);
       if (answer.textContent !== text) answer.textContent = text;
       sessions.update(now.sessions);
       tunnels.update(now.tunnels);
@@ -50,9 +52,8 @@ export function user(again) {
   };
 }
 
-function whereAndWhy(asked, { sessions, tunnels, leases }, decisions) {
+function whereAndWhy(asked, { sessions, tunnels, leases }, last) {
   const hosts = (list) => [...new Set(list.map(({ host }) => host).filter(Boolean))].join(", ");
-  const last = decisions[0];
   const why = last ? ` Last decision, ${moment(last.time).text}: ${sentence(last)}.` : " No decision is kept.";
   if (hosts(tunnels)) return `${asked} is on ${hosts(tunnels)} now, with an open tunnel.${why}`;
   if (hosts(sessions)) return `${asked} has a session on ${hosts(sessions)}, and no tunnel is open.${why}`;

@@ -103,6 +103,7 @@ export const rule = (name) => RULES[name] ?? name;
 
 /** Domain and user of a decision, or what was asked with. */
 export function whose(record) {
+  if (record.user) return record.user; // of a brief one
   const user = record.decision?.user;
   if (user) return user.domain ? `${user.domain}\\${user.user}` : user.user;
   return record.asked.username ?? record.asked.login ?? "";
