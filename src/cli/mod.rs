@@ -11,6 +11,7 @@ mod demo;
 mod explain;
 mod farms;
 mod filters;
+mod glance;
 mod healthcheck;
 mod hosts;
 mod keys;

@@ -1,4 +1,5 @@
-//! `sessionguard status`: the running broker and every host.
+//! `sessionguard status`: the running broker, its farms, and the hosts that are
+//! not as they should be; one screen, however large the farms.
 
 use std::fmt::Write;
 use std::process::ExitCode;
@@ -6,12 +7,14 @@ use std::process::ExitCode;
 use serde::Deserialize;
 
 use super::ask::Asking;
-use super::order::Order;
-use super::table::{Paint, Table, Tone};
+use super::glance::{self, Host};
+use super::table::{Paint, Tone};
 use super::{age, span};
 
 /// Host names shown; a pilot may have many.
-const HOSTNAMES: usize = 10;
+const HOSTNAMES: usize = 3;
+/// Alarms shown.
+const ALARMS: usize = 5;
 /// Resources shown; the whole list is `resources`'.
 const RESOURCES: usize = 20;
 
@@ -69,32 +72,6 @@ struct Certificate {
     last_error: Option<String>,
 }
 
-#[derive(Debug, Deserialize)]
-struct Host {
-    id: String,
-    address: Option<String>,
-    farms: Vec<String>,
-    mode: String,
-    mode_configured: String,
-    order: Option<Order>,
-    announced: Vec<Order>,
-    reach: String,
-    probe: String,
-    probe_seconds: Option<u64>,
-    report_age_seconds: Option<u64>,
-    active: u32,
-    disconnected: u32,
-    occupancy: Option<Occupancy>,
-    tunnels: u64,
-}
-
-#[derive(Debug, Deserialize)]
-struct Occupancy {
-    users: u32,
-    pending: u32,
-    pending_cap: u32,
-}
-
 pub(super) fn run(asking: &Asking) -> ExitCode {
     asking.show("/api/v1/status", |status: Status, paint| status.show(paint))
 }
@@ -120,25 +97,14 @@ impl Status {
             // Writing to a text cannot fail.
             let _ = writeln!(shown, "{name}{value}");
         }
-        for alarm in &self.alarms {
+        let more = self.alarms.len().saturating_sub(ALARMS);
+        let more = (more > 0).then(|| format!("and {more} more: see -o json"));
+        for alarm in self.alarms.iter().take(ALARMS).chain(&more) {
             let name = paint.text(Tone::Bad, &format!("{:<15}", "alarm"));
             let _ = writeln!(shown, "{name}{alarm}");
         }
-        let mut table = Table::new(&[
-            "host", "address", "farms", "mode", "reach", "probe", "report", "active", "left",
-            "users", "logons", "tunnels",
-        ]);
-        for host in &self.hosts {
-            table.row(host.row());
-        }
         shown.push('\n');
-        shown.push_str(&table.show(paint));
-        let orders: Vec<_> = self.hosts.iter().flat_map(Host::orders).collect();
-        if !orders.is_empty() {
-            shown.push('\n');
-            shown.push_str(&orders.join("\n"));
-            shown.push('\n');
-        }
+        shown.push_str(&glance::show(&self.hosts, paint));
         shown
     }
 
@@ -220,50 +186,5 @@ impl Status {
             ));
         }
         facts
-    }
-}
-
-impl Host {
-    /// What was ordered: a mode from the configuration needs no line.
-    fn orders(&self) -> Vec<String> {
-        let plain = self.mode == "online" && self.mode_configured == "online";
-        let holds = self.order.iter().filter(|_| !plain);
-        let holds = holds.map(|order| ("", order));
-        let comes = self.announced.iter().map(|order| ("announced: ", order));
-        holds
-            .chain(comes)
-            .map(|(when, order)| format!("{}: {when}{}", self.id, order.show()))
-            .collect()
-    }
-
-    fn row(&self) -> Vec<(String, Tone)> {
-        let tone = |good: bool| if good { Tone::Good } else { Tone::Bad };
-        let plain = |text: String| (text, Tone::Plain);
-        let of =
-            |read: fn(&Occupancy) -> String| self.occupancy.as_ref().map(read).unwrap_or_default();
-        vec![
-            (self.id.clone(), Tone::Strong),
-            plain(
-                self.address
-                    .clone()
-                    .unwrap_or_else(|| "taken out".to_owned()),
-            ),
-            plain(self.farms.join(" ")),
-            (self.mode.clone(), tone(self.mode == "online")),
-            (self.reach.clone(), tone(self.reach == "online")),
-            plain(match self.probe_seconds {
-                Some(seconds) => format!("{} {}", self.probe, age(seconds)),
-                None => self.probe.clone(),
-            }),
-            plain(
-                self.report_age_seconds
-                    .map_or_else(|| "no agent".to_owned(), age),
-            ),
-            plain(self.active.to_string()),
-            plain(self.disconnected.to_string()),
-            plain(of(|o| o.users.to_string())),
-            plain(of(|o| format!("{} of {}", o.pending, o.pending_cap))),
-            plain(self.tunnels.to_string()),
-        ]
     }
 }

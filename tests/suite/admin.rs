@@ -12,7 +12,9 @@ use std::thread;
 
 use serde_json::Value;
 
-use crate::support::{Broker, DEADLINE, Site, Stage, Visit};
+use crate::support::{
+    Broker, DEADLINE, Names, ScriptedGuacd, ScriptedHost, Site, Stage, Visit, eventually,
+};
 
 pub(super) fn socket(site: &Site) -> PathBuf {
     site.store().with_extension("sock")
@@ -50,7 +52,7 @@ pub(super) fn get(site: &Site, path: &str) -> Value {
 fn what_is_asked_wrongly_gets_the_right_status_and_a_reason() {
     let stage = Stage::one();
     let path = socket(&stage.site);
-    let deep = "[".repeat(20_000);
+    let deep = format!("{{\"username\": {}", "[".repeat(20_000));
     let large = format!("{{\"username\": \"{}\"}}", "x".repeat(65 * 1024));
     let explain = "/api/v1/explain";
     for (method, to, body, status, reason) in [
@@ -167,7 +169,7 @@ fn what_is_asked_wrongly_gets_the_right_status_and_a_reason() {
         ),
         ("POST", explain, "", 400, "the body: EOF"),
         ("POST", explain, "{\"username\"", 400, "the body: EOF"),
-        ("POST", explain, "[1, 2]", 400, "the body: invalid"),
+        ("POST", explain, "[1, 2]", 400, "an object is wanted"),
         ("POST", explain, &deep, 400, "the body:"),
         (
             "POST",
@@ -318,6 +320,21 @@ fn decisions_are_listed_newest_first_and_by_user() {
     assert_eq!(list("?user=ANN"), ["ann", "CORP\\ann", "ann"]);
     assert_eq!(list("?user=corp%5Cann&limit=1").len(), 1);
     let before = get(&stage.site, "/api/v1/decisions");
+    // Which hosts were compared is told of one alone.
+    let listed = &before["decisions"][1];
+    assert_eq!(
+        (&listed["candidates"], &listed["user"]),
+        (&1.into(), &"bob".into())
+    );
+    let one = format!("/api/v1/decisions/{}", listed["id"].as_str().unwrap());
+    let one = get(&stage.site, &one);
+    assert_eq!(one["decision"]["candidates"][0]["host"], "rds1");
+    for same in ["id", "time", "outcome", "reason", "host", "tunnel", "asked"] {
+        assert!(
+            !one[same].is_null() && one[same] == listed[same],
+            "{same}: {one}"
+        );
+    }
     let stage = stage.restarted(|broker| {
         broker.signal("TERM");
         assert!(broker.exit().success());
@@ -344,7 +361,7 @@ fn status_and_reload_answer_at_the_command_line() {
     let (code, out, _) = run(&["status"]);
     assert_eq!(code, Some(0));
     assert!(
-        out.contains("tunnels        1") && out.contains("rds2"),
+        out.contains("tunnels        1") && out.contains("office  2 of 2"),
         "{out}"
     );
     let (_, out, _) = run(&["status", "-o", "json"]);
@@ -501,4 +518,51 @@ fn an_endless_answer_of_a_false_broker_does_not_hold_the_command_line() {
     });
     let output = told_by(&["status", "--socket", path.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(4));
+}
+
+#[test]
+fn the_status_of_two_hundred_hosts_is_one_screen_and_names_those_in_trouble() {
+    let guacd = ScriptedGuacd::polite(Names::rdp("1.6.0"));
+    let hosts = (1..=200).map(|number| match number {
+        172 => ScriptedHost::ssh(),
+        _ => ScriptedHost::up(),
+    });
+    let hosts: Vec<_> = hosts.collect();
+    let addresses: Vec<_> = hosts.iter().map(ScriptedHost::address).collect();
+    let out: Vec<_> = (1..=150).map(|number| format!("rds{number}")).collect();
+    let modes: Vec<_> = out.iter().map(|id| (id.as_str(), "drain")).collect();
+    let mut site = Stage::site(guacd.address(), &addresses);
+    let broker = site.start();
+    let main = site.folder().join("sessionguard.toml");
+    let shown = || String::from_utf8(Site::run(&["status"], &main).stdout).unwrap();
+    eventually("all but one answer, and that one is named alone", || {
+        let shown = shown();
+        let table = shown.split("\n\n").last().unwrap();
+        let named: Vec<_> = table.lines().skip(1).collect();
+        let alone = matches!(named[..], [one] if one.starts_with("rds172 "));
+        (alone && shown.contains("199 of 200")).then_some(())
+    });
+
+    site.change_first(Stage::farm(&addresses, &modes));
+    site.write();
+    broker.wait_for_lines("Configuration applied", 1);
+    let shown = eventually("the orders hold", || {
+        let shown = shown();
+        shown.contains("49 of 200").then_some(shown)
+    });
+    assert!(shown.lines().count() <= 40, "{shown}");
+    assert!(
+        shown.contains("and 141 more: sessionguard hosts\n"),
+        "{shown}"
+    );
+    let first = shown.split("\n\n").last().unwrap().lines().nth(1).unwrap();
+    assert!(
+        first.starts_with("rds172 "),
+        "the worst comes first: {shown}"
+    );
+    let all = String::from_utf8(Site::run(&["hosts"], &main).stdout).unwrap();
+    assert_eq!(
+        all.lines().filter(|line| line.starts_with("rds")).count(),
+        200
+    );
 }
