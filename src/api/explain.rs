@@ -76,7 +76,11 @@ impl Api {
                 return Ok(self.broker.record(&answer, Act::DryRun, asked));
             }
         };
-        let request = placement::Request { carriers, claims };
+        let request = placement::Request {
+            carriers,
+            claims,
+            ..placement::Request::default()
+        };
         let deadline = Instant::now() + self.config.get().timeouts.placement;
         let previewed = self.broker.preview(&request, deadline).await;
         let answer = previewed.map_err(|unplaced| unplaced.error)?;

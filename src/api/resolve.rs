@@ -247,7 +247,11 @@ impl Wish {
             username: self.username.clone(),
             ..Claims::default()
         };
-        Ok(Request { carriers, claims })
+        Ok(Request {
+            carriers,
+            claims,
+            ..Request::default()
+        })
     }
 
     /// Whether a connection was named and nothing else, and nothing published

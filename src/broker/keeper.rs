@@ -40,8 +40,9 @@ const TICK: Duration = Duration::from_secs(1);
 pub struct Keeper {
     leases: Arc<Leases>,
     notes: mpsc::UnboundedReceiver<Note>,
-    /// Tunnels with a lease, open or ended and not written off yet.
-    tunnels: BTreeMap<TunnelId, Kept>,
+    /// Tunnels with a lease, open or ended and not written off yet. One that
+    /// was placed again may have a part in two records for a moment.
+    tunnels: BTreeMap<Part, Kept>,
     /// Set while the store fails, so that it is said once.
     failing: bool,
     /// When every record is looked through next.
@@ -72,6 +73,9 @@ pub(super) struct Claim {
     pub(super) user: UserKey,
     pub(super) trust: Trust,
 }
+
+/// A tunnel's part in one record.
+type Part = (TunnelId, LeaseKey);
 
 #[derive(Debug)]
 enum Note {
@@ -130,10 +134,17 @@ impl State {
 
     fn hear(&mut self, news: News, now: Instant) {
         match news {
+            // Before anything else, and so nothing to add.
             News::Claimed => {}
             News::Stood => self.stood = Some(now),
             News::Ended => self.ended = Some(now),
         }
+    }
+}
+
+impl Claim {
+    fn part(&self) -> Part {
+        (self.tunnel.clone(), self.key.clone())
     }
 }
 
@@ -162,8 +173,15 @@ impl Held {
         self.note(News::Stood);
     }
 
-    /// Ends it without a word: the claim was not written. An end told now would
-    /// be written after the same tunnel's next claim, and take that back.
+    /// Whether this is the same tunnel's next claim in the same record, so that
+    /// writing it ended the earlier one.
+    pub(super) fn follows(&self, earlier: &Self) -> bool {
+        self.claim.part() == earlier.claim.part()
+    }
+
+    /// Ends it without a word: the claim was not written, or the same tunnel's
+    /// next one took its place. An end told now would be written after that
+    /// next claim, and take it back.
     pub(super) fn void(mut self) {
         self.void = true;
     }
@@ -262,12 +280,15 @@ impl Keeper {
             Note::Gone(tunnel) => return self.guest_left(&tunnel, now),
             Note::Found(host, finding) => return self.heed(host, finding).await,
         };
-        let tunnel = kept.claim.tunnel.clone();
-        let kept = self.tunnels.entry(tunnel).or_insert(kept);
-        kept.state.hear(news, now);
-        if news != News::Claimed {
-            kept.due = now;
+        let part = kept.claim.part();
+        if news == News::Claimed {
+            // Perhaps not the first: it is the one that counts from now on.
+            self.tunnels.insert(part, kept);
+            return;
         }
+        let kept = self.tunnels.entry(part).or_insert(kept);
+        kept.state.hear(news, now);
+        kept.due = now;
     }
 
     /// Writes what is due, many at a time so that one sync to disk serves them
@@ -278,12 +299,12 @@ impl Keeper {
             let due = self.tunnels.iter().filter(|(_, kept)| kept.due <= now);
             let lease = self.leases.fleet.snapshot().directory.rules().lease;
             let mut writing = JoinSet::new();
-            for (tunnel, kept) in due.take(TOGETHER) {
+            for (part, kept) in due.take(TOGETHER) {
                 let leases = Arc::clone(&self.leases);
-                let (tunnel, kept) = (tunnel.clone(), kept.clone());
+                let (part, kept) = (part.clone(), kept.clone());
                 writing.spawn(async move {
                     let written = leases.tell(&kept, lease, now).await;
-                    (tunnel, kept.state, written)
+                    (part, kept.state, written)
                 });
             }
             if writing.is_empty() {
@@ -292,7 +313,7 @@ impl Keeper {
             let mut failure = None;
             while let Some(done) = writing.join_next().await {
                 match done {
-                    Ok((tunnel, state, Ok(()))) => self.written(&tunnel, state, lease, now),
+                    Ok((part, state, Ok(()))) => self.written(&part, state, lease, now),
                     Ok((_, _, Err(error))) => failure = Some(error),
                     // A writer that panicked: its tunnel stays due.
                     Err(_) => failure = Some(StoreError::Closed),
@@ -306,11 +327,11 @@ impl Keeper {
     }
 
     /// `asked`: the moment by which the writing went.
-    fn written(&mut self, tunnel: &TunnelId, state: State, lease: Duration, asked: Instant) {
+    fn written(&mut self, part: &Part, state: State, lease: Duration, asked: Instant) {
         let now = Instant::now();
         if state.ended.is_some() {
-            self.tunnels.remove(tunnel);
-        } else if let Some(kept) = self.tunnels.get_mut(tunnel) {
+            self.tunnels.remove(part);
+        } else if let Some(kept) = self.tunnels.get_mut(part) {
             // A lease that has stood is renewed thrice in its time, since one
             // or two of the writings may fail.
             let pause = match state.stood {
@@ -321,7 +342,7 @@ impl Keeper {
             if state.is_confirmed(asked) {
                 kept.state.doubtful = false;
                 let host = &kept.claim.host;
-                self.leases.fleet.believe(host, tunnel);
+                self.leases.fleet.believe(host, &kept.claim.tunnel);
             } else if let Some(at) = state.confirmed_at() {
                 kept.due = kept.due.min(at);
             }

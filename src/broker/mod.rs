@@ -9,32 +9,33 @@ mod decisions;
 mod keeper;
 mod leases;
 mod modes;
+mod placing;
 mod visits;
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout_at};
 use uuid::Uuid;
 
 use crate::clock::Clock;
 use crate::fleet::{Fleet, Seat};
 use crate::metrics::Cause;
 use crate::placement::{
-    Aim, Candidate, Conduct, Decision, Directory, Exclusion, HostId, LeaseKey, Mode, Outcome,
-    Refusal, Report, Request, TunnelId, decide, survey, unreadable,
+    Aim, Conduct, Decision, Directory, HostId, LeaseKey, Mode, Outcome, Refusal, Report, Request,
+    decide, survey, unreadable,
 };
-use crate::store::{Replaced, Store, StoreError, Versioned};
+use crate::store::{Store, StoreError, Versioned};
 
 pub use administer::Released;
 pub use decisions::{
     Act, Asked, Decisions, Losses, Record, Recorder, Rewritten, Sighting, Sightings,
 };
-use keeper::{Claim, Guest, Held, LeaseChanges, Tell};
+use keeper::{Guest, Held, LeaseChanges, Tell};
 pub use keeper::{Keeper, LeaseFigures};
 pub use modes::{Changed, HostChanged, ModeError, Modes, Target, Wish, WishError};
+pub use placing::Again;
 use visits::Visits;
 
 /// Places users and keeps their leases.
@@ -155,41 +156,6 @@ impl Broker {
         &self.decisions
     }
 
-    /// Decides where a request goes and claims the place, by `deadline`.
-    ///
-    /// # Errors
-    /// No decision could be made: time is up, or the store cannot be asked.
-    /// Nothing is placed then.
-    pub async fn place(
-        &self,
-        request: &Request,
-        tunnel: &TunnelId,
-        deadline: Instant,
-    ) -> Result<Answer, Unplaced> {
-        let (id, began) = (DecisionId::mint(), Instant::now());
-        let mut last = None;
-        let placed = timeout_at(deadline, async {
-            // What leads to no farm needs no host, and must not wait for one.
-            if Aim::take(&self.fleet.snapshot(), request).is_ok() {
-                self.fleet.probed().await;
-            }
-            loop {
-                let Some(answer) = self.attempt(id, request, tunnel).await? else {
-                    continue;
-                };
-                if !passes_by_itself(&answer) {
-                    return Ok(answer);
-                }
-                let news = self.fleet.newer_than(answer.decision.generation);
-                last = Some(Box::new(answer));
-                let _ = timeout(PENDING_PAUSE, news).await;
-            }
-        });
-        let placed = placed.await.unwrap_or(Err(PlaceError::TimedOut));
-        self.decisions.metrics().placed_within(began.elapsed());
-        placed.map_err(|error| Unplaced { id, last, error })
-    }
-
     /// What would be decided now; claims nothing.
     ///
     /// # Errors
@@ -261,79 +227,6 @@ impl Broker {
         }
     }
 
-    /// One round; `None`: somebody wrote in between, decide again.
-    async fn attempt(
-        &self,
-        id: DecisionId,
-        request: &Request,
-        tunnel: &TunnelId,
-    ) -> Result<Option<Answer>, StoreError> {
-        let key = lease_key(&self.fleet, request);
-        let known = self.known(key.as_ref()).await?;
-        let now = self.clock.now();
-        let mut seen = None;
-        let (decision, seat) = self.fleet.seat(tunnel, now, |snapshot| {
-            seen = Some((Arc::clone(&snapshot.directory), snapshot.configuration));
-            decide(snapshot, request, &known.record, now)
-        });
-        if decision.key != key {
-            // The configuration changed in between: another record rules.
-            return Ok(None);
-        }
-        let (directory, configuration) = seen.unwrap_or_default();
-        let mut answer = Answer {
-            id,
-            directory,
-            configuration,
-            decision,
-            hold: None,
-        };
-        let decision = &answer.decision;
-        let (Some(seat), Some(farm), Outcome::Placed(placement)) =
-            (seat, &decision.farm, &decision.outcome)
-        else {
-            return Ok(Some(answer));
-        };
-        let mut lease = None;
-        if let Some((key, user)) = key.zip(decision.user.clone()) {
-            // Made before the claim: cancelled while the claim is being
-            // written, it still gives back what may have been written.
-            let held = self.keeper.held(Claim {
-                key,
-                farm: farm.clone(),
-                host: placement.host.clone(),
-                tunnel: tunnel.clone(),
-                user,
-                trust: decision.trust,
-            });
-            let mut record = known.record;
-            let claimed = record.claim(farm, &placement.host, tunnel, decision.trust, now)
-                && self
-                    .leases
-                    .write(&held.claim.key, known.version, record)
-                    .await?
-                    == Replaced::Done;
-            if !claimed {
-                // The moment moved on, or somebody wrote in between: again.
-                held.void();
-                return Ok(None);
-            }
-            held.claimed();
-            lease = Some(held);
-        }
-        let guest = lease.is_none().then(|| Guest {
-            tunnel: tunnel.clone(),
-            tell: self.keeper.clone(),
-        });
-        answer.hold = Some(Hold {
-            seat,
-            lease,
-            _guest: guest,
-            clock: self.clock,
-        });
-        Ok(Some(answer))
-    }
-
     /// Takes over what a host's agent reports, and what that means for tunnels
     /// and leases. False where a newer report is known, or nothing of the host.
     pub fn hear(&self, host: &HostId, report: Report) -> bool {
@@ -387,23 +280,6 @@ fn lease_key(fleet: &Fleet, request: &Request) -> Option<LeaseKey> {
     let aim = Aim::take(&snapshot, request);
     aim.ok().and_then(|aim| aim.key)
 }
-
-/// Whether to ask again in a moment is worth the wait. Logons under way end, and
-/// a slow start grows, by themselves; and where nobody else can take the user, a
-/// host that a reload brought or moved will have been probed soon.
-fn passes_by_itself(answer: &Answer) -> bool {
-    let not_probed = |candidate: &Candidate| candidate.exclusion == Some(Exclusion::NotProbed);
-    match answer.refusal() {
-        Some(Refusal::LogonsPending(_)) => true,
-        Some(Refusal::Busy(_) | Refusal::Unreachable(_)) => {
-            answer.decision.candidates.iter().any(not_probed)
-        }
-        _ => false,
-    }
-}
-
-/// How long a placement waits for room before it looks again by itself.
-const PENDING_PAUSE: Duration = Duration::from_millis(250);
 
 impl Hold {
     /// The RDP connection stood: the lease is good.

@@ -6,13 +6,15 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 
+use super::placing::PENDING_PAUSE;
 use super::*;
 use crate::placement::{
     Carriers, Claims, Directory, Farm, FarmId, FarmOverrides, HISTORY, Host, HostId, LeaseRecord,
-    LeaseState, Mode, ParameterValues, Resource, ResourceKind, Rules, Trust,
+    LeaseState, Mode, ParameterValues, Resource, ResourceKind, Rules, Trust, TunnelId,
 };
-use crate::store::{Answer as StoreAnswer, Embedded, Version};
+use crate::store::{Answer as StoreAnswer, Embedded, Replaced, Version};
 
+mod again;
 mod commits;
 mod doubt;
 mod names;
@@ -78,6 +80,7 @@ fn signed_in(user: &str, login: &str) -> Request {
             name: login.to_owned(),
             ..Claims::default()
         },
+        ..Request::default()
     }
 }
 

@@ -10,6 +10,7 @@ mod heartbeat;
 mod modes;
 mod probe;
 mod report;
+mod seat;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,12 +20,13 @@ use arc_swap::ArcSwap;
 use tokio::sync::watch;
 
 use crate::placement::{
-    Decision, Directory, Host, HostId, HostView, Known, LeaseKey, LeaseRecord, LeaseState, Orders,
-    Outcome, Probe, Snapshot, Timestamp, Trust, TunnelId, TunnelView,
+    Directory, Host, HostId, HostView, Known, LeaseKey, LeaseRecord, LeaseState, Orders, Probe,
+    Snapshot, Timestamp, Trust, TunnelId, TunnelView,
 };
 
 pub use heartbeat::{CommandResult, Figure, Heartbeat, HeartbeatError, ReportedSession};
 pub use probe::Prober;
+pub use seat::Seat;
 
 /// The live picture of every configured host.
 #[derive(Debug)]
@@ -95,41 +97,6 @@ impl Fleet {
         let mut published = self.generation.subscribe();
         // The sender lives in `self`, so the wait cannot fail.
         let _ = published.wait_for(|&latest| latest > generation).await;
-    }
-
-    /// Makes a decision on the picture as it stands and, where it places
-    /// somebody, takes the seat in the same step: the next decision counts it.
-    pub fn seat(
-        self: &Arc<Self>,
-        tunnel: &TunnelId,
-        now: Timestamp,
-        decide: impl FnOnce(&Snapshot) -> Decision,
-    ) -> (Decision, Option<Seat>) {
-        self.change_if(|state| {
-            let decision = decide(&state.snapshot);
-            let (Outcome::Placed(placement), Some(farm)) = (&decision.outcome, &decision.farm)
-            else {
-                return (false, (decision, None));
-            };
-            let host = placement.host.clone();
-            let view = TunnelView {
-                tunnel: tunnel.clone(),
-                key: decision.key.clone(),
-                user: decision.user.clone(),
-                trust: decision.trust,
-                farm: farm.clone(),
-                resource: decision.resource.clone(),
-                since: now,
-                stood: None,
-            };
-            state.host(&host, |known| known.tunnels.push(view));
-            let seat = Seat {
-                fleet: Arc::clone(self),
-                tunnel: tunnel.clone(),
-                host,
-            };
-            (true, (decision, Some(seat)))
-        })
     }
 
     /// A tunnel that was in doubt is its user's after all.
@@ -319,37 +286,6 @@ impl State {
             }
         });
         Some(lasted)
-    }
-}
-
-/// A tunnel's place on a host: counted from the decision until it is dropped.
-#[derive(Debug)]
-pub struct Seat {
-    fleet: Arc<Fleet>,
-    tunnel: TunnelId,
-    host: HostId,
-}
-
-impl Seat {
-    /// The tunnel's RDP connection stood.
-    pub fn stood(&self, now: Timestamp) {
-        self.update(|tunnels| {
-            if let Some(view) = tunnels.iter_mut().find(|t| t.tunnel == self.tunnel) {
-                view.stood = Some(now);
-            }
-        });
-    }
-
-    fn update(&self, change: impl FnOnce(&mut Vec<TunnelView>)) {
-        let host = &self.host;
-        self.fleet
-            .change(|state| state.host(host, |view| change(&mut view.tunnels)));
-    }
-}
-
-impl Drop for Seat {
-    fn drop(&mut self) {
-        self.update(|tunnels| tunnels.retain(|t| t.tunnel != self.tunnel));
     }
 }
 

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use super::*;
 use crate::placement::{
-    Farm, FarmId, FarmOverrides, Host, Load, Mode, Outcome, ParameterValues, Placement, Reason,
-    Report, ReportNumber, ResourceKind, Rules, Session, SessionState, Trust, UserKey, alarms,
+    Decision, Farm, FarmId, FarmOverrides, Host, Load, Mode, Outcome, ParameterValues, Placement,
+    Reason, Report, ReportNumber, ResourceKind, Rules, Session, SessionState, Trust, UserKey,
+    alarms,
 };
 
 const NOW: Timestamp = Timestamp::from_millis(1_000_000);
@@ -109,6 +110,51 @@ fn a_refusal_takes_no_seat() {
     decision.outcome = Outcome::Unmatched;
     let (_, seat) = fleet.seat(&"t1".into(), NOW, |_| decision);
     assert!(seat.is_none());
+}
+
+#[test]
+fn a_seat_that_moves_is_counted_once_and_not_by_whoever_moves_it() {
+    let fleet = fleet();
+    let (_, seat) = fleet.seat(&"t1".into(), NOW, |_| placed_on("a"));
+    let mut seat = seat.unwrap();
+    let counted = |snapshot: &Snapshot| -> Vec<usize> {
+        let views = snapshot.hosts.values();
+        views.map(|view| view.tunnels.len()).collect()
+    };
+    let before = fleet.snapshot();
+    let (_, moved) = fleet.move_seat(&mut seat, &"t1".into(), NOW, |snapshot| {
+        assert_eq!(counted(snapshot), [0, 0]);
+        placed_on("b")
+    });
+    assert!(moved);
+    let after = fleet.snapshot();
+    assert_eq!(after.generation, before.generation + 1);
+    assert_eq!(
+        (counted(&before), counted(&after)),
+        (vec![1, 0], vec![0, 1])
+    );
+    seat.stood(NOW);
+    assert_eq!(load(&fleet, "b").active, 1);
+    drop(seat);
+    assert_eq!(counted(&fleet.snapshot()), [0, 0]);
+}
+
+#[test]
+fn a_seat_stays_where_it_is_when_there_is_no_other() {
+    let fleet = fleet();
+    let (_, seat) = fleet.seat(&"t1".into(), NOW, |_| placed_on("a"));
+    let mut seat = seat.unwrap();
+    let before = fleet.snapshot();
+    let (_, moved) = fleet.move_seat(&mut seat, &"t1".into(), NOW, |_| Decision {
+        outcome: Outcome::Unmatched,
+        ..placed_on("a")
+    });
+    assert!(!moved);
+    let after = fleet.snapshot();
+    assert_eq!(after.generation, before.generation);
+    seat.stood(NOW);
+    let view = Arc::clone(&fleet.snapshot().hosts[&HostId::from("a")]);
+    assert_eq!(view.tunnels[0].stood, Some(NOW));
 }
 
 #[test]

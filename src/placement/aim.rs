@@ -2,11 +2,14 @@
 //! Looks at no host, so that the user's leases can be read from the store
 //! before the rest is decided.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use super::decision::Refusal;
 use super::directory::{Farm, Resource, ResourceKind};
 use super::identity::{Claims, UserKey};
+use super::ids::HostId;
 use super::lease_key::LeaseKey;
 use super::resource::{self, Carriers};
 use super::rules::Unmatched;
@@ -19,6 +22,9 @@ pub struct Request {
     pub carriers: Carriers,
     /// What the connection says about its user.
     pub claims: Claims,
+    /// Hosts that failed this very connection: it opens no new session there.
+    /// Who has a session or a lease on one goes back to it all the same.
+    pub tried: BTreeSet<HostId>,
 }
 
 /// What a request comes down to.

@@ -174,6 +174,8 @@ pub enum Exclusion {
     Unhealthy,
     /// Its agent says that it does not publish the RemoteApp.
     RemoteAppMissing,
+    /// It failed this very connection already.
+    Tried,
     /// It has as many users as it may have.
     Full,
     /// It has its fill of logons under way.
@@ -244,6 +246,7 @@ impl fmt::Display for Exclusion {
             Self::NoListener => "RDP listener down",
             Self::Unhealthy => "health below minimum",
             Self::RemoteAppMissing => "RemoteApp missing",
+            Self::Tried => "failed this connection",
             Self::Full => "full",
             Self::LogonsPending => "logons under way",
         })

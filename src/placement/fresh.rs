@@ -1,6 +1,8 @@
 //! Steps 7 and 8 of a placement: a new session, on the eligible host with the
 //! highest score.
 
+use std::collections::BTreeSet;
+
 use super::aim::Aim;
 use super::count::Known;
 use super::decision::{Candidate, Exclusion, Refusal};
@@ -14,7 +16,13 @@ use super::time::Timestamp;
 use super::trust::Claim;
 
 /// Every host of the farm with its score and what keeps it out, in id order.
-pub(super) fn candidates(snapshot: &Snapshot, aim: &Aim<'_>, now: Timestamp) -> Vec<Candidate> {
+/// `tried`: the hosts that failed whoever asks.
+pub(super) fn candidates(
+    snapshot: &Snapshot,
+    aim: &Aim<'_>,
+    tried: &BTreeSet<HostId>,
+    now: Timestamp,
+) -> Vec<Candidate> {
     let rules = snapshot.directory.rules();
     let weights = aim.farm.overrides.weights.unwrap_or(rules.weights);
     let hosts: Vec<_> = roster(snapshot, aim).collect();
@@ -27,7 +35,8 @@ pub(super) fn candidates(snapshot: &Snapshot, aim: &Aim<'_>, now: Timestamp) -> 
             let reach = view.reach_amid(silence, now);
             let occupancy = view.occupancy(caps, now);
             let mode = view.mode(now);
-            let kept_out = exclusion(view, mode, reach, aim, rules);
+            let kept_out = exclusion(view, mode, reach, aim, rules)
+                .or_else(|| tried.contains(id).then_some(Exclusion::Tried));
             let order = view.modes.orders.at(now).filter(|_| mode != Mode::Online);
             Candidate {
                 host: id.clone(),
@@ -140,7 +149,8 @@ pub(super) fn best(
 
 /// Busy is lasting and the page does not retry; unreachable may pass by itself
 /// and it does. A farm that somebody took out of service whole is busy even
-/// with every host off: it will be so for as long as the work there lasts.
+/// with every host off: it will be so for as long as the work there lasts. One
+/// whose hosts only failed this connection may be there again for the next.
 fn refusal(aim: &Aim<'_>, candidates: &[Candidate]) -> Refusal {
     let farm = aim.farm.id.clone();
     if candidates.is_empty() {
@@ -150,6 +160,10 @@ fn refusal(aim: &Aim<'_>, candidates: &[Candidate]) -> Refusal {
     let waiting = |c: &Candidate| c.exclusion == Some(Exclusion::LogonsPending);
     if candidates.iter().any(waiting) {
         return Refusal::LogonsPending(farm);
+    }
+    let stopped_by = |rule| candidates.iter().any(|c| c.exclusion == Some(rule));
+    if stopped_by(Exclusion::Tried) && !stopped_by(Exclusion::Full) {
+        return Refusal::Unreachable(farm);
     }
     let out_of_service =
         |c: &Candidate| matches!(c.exclusion, Some(Exclusion::Drain | Exclusion::Maintenance));

@@ -70,6 +70,12 @@ impl Report {
         boots.is_some_and(|(a, b)| a.boot == b.boot)
     }
 
+    /// Whether they are of two starts of the host.
+    fn is_of_other_boot(&self, other: &Self) -> bool {
+        let boots = self.order.zip(other.order);
+        boots.is_some_and(|(a, b)| a.boot != b.boot)
+    }
+
     /// Whose tunnel that is: exactly one session came from a client of that
     /// name.
     fn tagged(&self, tag: &str) -> Option<&Session> {
@@ -100,6 +106,9 @@ impl HostView {
         self.strangers = self.strangers_with(&report, most_at_first, taken_there);
         self.heard_since.get_or_insert(report.received);
         let before = self.report.as_ref();
+        if before.is_some_and(|known| report.is_of_other_boot(known)) {
+            self.restarted = Some(report.taken);
+        }
         let mut seen = BTreeSet::new();
         if let Some(before) = before.filter(|known| report.is_of_same_boot(known)) {
             seen.append(&mut self.departed);

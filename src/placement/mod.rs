@@ -64,6 +64,7 @@ pub use time::Timestamp;
 pub use trust::{Mistrust, Strangers, on_two_hosts};
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use returning::Held;
 
@@ -109,12 +110,13 @@ pub fn decide(
         Held::Barred(host) => Err(Refusal::HeldElsewhere(host)),
         Held::Nowhere => {
             // Whoever asks later why a lease decided wants to see the others.
-            decision.candidates = fresh::candidates(snapshot, &aim, now);
+            let tried = &request.tried;
+            decision.candidates = fresh::candidates(snapshot, &aim, tried, now);
             let user = aim.user.as_ref();
             let claims = user.map(|user| trust::claims(snapshot, user, now));
             let claims = claims.unwrap_or_default();
             fresh::set_aside(&mut decision.candidates, &claims);
-            match returning::returning(snapshot, &aim, leases, &claims, now) {
+            match returning::returning(snapshot, &aim, leases, tried, &claims, now) {
                 Some((host, reason)) if returning::has_room(snapshot, &host, now) => {
                     Ok((host, reason))
                 }
@@ -140,7 +142,7 @@ pub fn survey(snapshot: &Snapshot, request: &Request, now: Timestamp) -> Vec<Can
     let Ok(aim) = Aim::take(snapshot, request) else {
         return Vec::new();
     };
-    let mut candidates = fresh::candidates(snapshot, &aim, now);
+    let mut candidates = fresh::candidates(snapshot, &aim, &request.tried, now);
     if let Some(user) = &aim.user {
         let claims = trust::claims(snapshot, user, now);
         fresh::set_aside(&mut candidates, &claims);
@@ -161,7 +163,7 @@ pub fn newcomer(snapshot: &Snapshot, farm: &FarmId, now: Timestamp) -> Vec<Candi
             trust: Trust::default(),
             key: None,
         };
-        fresh::candidates(snapshot, &aim, now)
+        fresh::candidates(snapshot, &aim, &BTreeSet::new(), now)
     })
 }
 

@@ -6,8 +6,9 @@ use std::collections::BTreeSet;
 use super::aim::{Aim, Trust};
 use super::count::{Known, Name};
 use super::decision::Reason;
+use super::hearing::was_left_by;
 use super::ids::{FarmId, HostId};
-use super::lease::LeaseRecord;
+use super::lease::{LeaseRecord, LeaseView};
 use super::lease_key::LeaseKey;
 use super::mode::Mode;
 use super::rules::Rules;
@@ -116,6 +117,7 @@ pub(super) fn returning(
     snapshot: &Snapshot,
     aim: &Aim<'_>,
     leases: &LeaseRecord,
+    tried: &BTreeSet<HostId>,
     claims: &[Claim<'_>],
     now: Timestamp,
 ) -> Option<(HostId, Reason)> {
@@ -126,7 +128,7 @@ pub(super) fn returning(
     } else {
         None
     };
-    session.or_else(|| lease(snapshot, aim, leases, now).map(|host| (host, Reason::Lease)))
+    session.or_else(|| lease(snapshot, aim, leases, tried, now).map(|host| (host, Reason::Lease)))
 }
 
 /// The user's best session of those that are believed: active before connected
@@ -159,23 +161,45 @@ fn session(
 
 /// The user's lease in this farm, else one held in another farm on a host that
 /// is in this one too. Leases here have stood: a claim that has not is an open
-/// tunnel's and was met before.
+/// tunnel's and was met before. One on a host that failed whoever asks holds
+/// for as long as a session may be there.
 fn lease(
     snapshot: &Snapshot,
     aim: &Aim<'_>,
     leases: &LeaseRecord,
+    tried: &BTreeSet<HostId>,
     now: Timestamp,
 ) -> Option<HostId> {
     let rules = snapshot.directory.rules();
-    let usable = |host: &HostId| {
-        may_return(snapshot, aim, host, now).is_some_and(|view| is_available(view, rules, now))
+    let usable = |lease: &LeaseView<'_>| {
+        may_return(snapshot, aim, lease.host, now).is_some_and(|view| {
+            let is_over =
+                || tried.contains(lease.host) && was_ended_by_restart(view, aim, lease, rules);
+            is_available(view, rules, now) && !is_over()
+        })
     };
     let own = leases.view(&aim.farm.id, now).into_iter();
     let other = leases.views(now).filter(|view| *view.farm != aim.farm.id);
     own.chain(other)
-        .map(|view| view.host)
-        .find(|host| usable(host))
-        .cloned()
+        .find(usable)
+        .map(|lease| lease.host.clone())
+}
+
+/// Whether the host started anew after the lease was left, and says that its
+/// user has no session there.
+fn was_ended_by_restart(
+    view: &HostView,
+    aim: &Aim<'_>,
+    lease: &LeaseView<'_>,
+    rules: &Rules,
+) -> bool {
+    let (Some(restarted), Some(report), Some(user)) = (view.restarted, &view.report, &aim.user)
+    else {
+        return false;
+    };
+    was_left_by(lease.until, rules.lease, restarted)
+        && !report.shows(user)
+        && view.mistrust(rules).is_none()
 }
 
 /// The host, if somebody who was there before may go back: it is in the farm

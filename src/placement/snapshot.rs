@@ -56,6 +56,10 @@ pub struct HostView {
     pub probe: Probe,
     /// The last report of the host's agent; `None` where no agent ever reported.
     pub report: Option<Report>,
+    /// What the first report of its present start spoke of; `None` where it
+    /// runs since before we first heard of it, and where its agent does not
+    /// count.
+    pub restarted: Option<Timestamp>,
     /// Users an earlier report of the same start of the host showed and the last
     /// one does not, where a tunnel or a lease of ours waits for them.
     pub departed: BTreeSet<UserKey>,

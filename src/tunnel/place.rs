@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use guac_protocol::Parameters;
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 use tracing::info;
 
 use super::Gateway;
@@ -13,18 +13,13 @@ use super::outcome::Outcome;
 use super::resolve::{Intent, Unreadable};
 use super::rewrite::{Missing, rewrite};
 use super::stop::Stop;
-use crate::broker::{Act, Answer, Asked, Hold, PlaceError, Rewritten, Unplaced};
+use crate::broker::{Act, Again, Answer, Asked, Hold, PlaceError, Rewritten, Unplaced};
 use crate::metrics::Cause;
-use crate::placement::{self, Claims, Conduct, Refusal, Request, TunnelId};
+use crate::placement::{self, Claims, Conduct, Request};
 
 /// guacd hangs up 15 s after it last read something: what comes later is lost,
 /// and the user would be logged on nowhere. Nothing is written past this.
 const FENCE: Duration = Duration::from_secs(14);
-
-/// Until the end of a claim that was given up is in the store, and how often we
-/// look whether it is.
-const WRITTEN_OFF: Duration = Duration::from_secs(2);
-const PAUSE: Duration = Duration::from_millis(50);
 
 impl Gateway {
     /// Settles what guacd will be told, in `parameters`, by `latest`.
@@ -128,17 +123,13 @@ impl Gateway {
         deadline: Instant,
         outcome: &mut Outcome,
     ) -> Result<Option<Hold>, Stop> {
-        let mut round = 0_u32;
-        let mut given_up: Option<Instant> = None;
+        let mut again = Again::default();
         loop {
-            // Each claim has a name of its own: the end of one that was given
-            // up is written later, and must not take the next one back.
-            let claim = match round {
-                0 => outcome.tunnel().clone(),
-                round => TunnelId::from(format!("{}.{round}", outcome.tunnel())),
-            };
-            round += 1;
-            let placed = self.broker.place(request, &claim, deadline).await;
+            let tunnel = outcome.tunnel();
+            let placed = self
+                .broker
+                .place_again(request, tunnel, again, deadline)
+                .await;
             let answer = placed.inspect_err(|unplaced| {
                 self.gave_up(unplaced, Act::Placement, request, outcome);
             })?;
@@ -160,13 +151,6 @@ impl Gateway {
                     decisions.keep(record);
                     outcome.passed_through("rdp", self.broker.known_as(&request.claims));
                     return Ok(None);
-                }
-                // What bars the user may be the claim that was just given up.
-                placement::Outcome::Refused(Refusal::HeldElsewhere(_))
-                    if given_up.is_some_and(|at| at.elapsed() < WRITTEN_OFF) =>
-                {
-                    sleep(PAUSE).await;
-                    continue;
                 }
                 placement::Outcome::Refused(refusal) => {
                     decisions.keep(record);
@@ -207,7 +191,11 @@ impl Gateway {
                 }
             };
             if !self.broker.still_holds(&decision, &directory) {
-                given_up = Some(Instant::now());
+                // The host failed nobody: should it be right again, so be it.
+                again = Again {
+                    hold,
+                    ..Again::default()
+                };
                 continue;
             }
             *parameters = rewritten;

@@ -76,7 +76,11 @@ impl Intent {
                     source,
                 });
                 Self::Place(match carriers {
-                    Ok(carriers) => Ok(Box::new(Request { carriers, claims })),
+                    Ok(carriers) => Ok(Box::new(Request {
+                        carriers,
+                        claims,
+                        ..Request::default()
+                    })),
                     Err(refusal) => Err(Box::new(Unreadable {
                         refusal,
                         claims,

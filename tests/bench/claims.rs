@@ -97,6 +97,7 @@ async fn place(broker: Broker, times: u64) {
                 username: user.clone(),
                 ..Claims::default()
             },
+            ..Request::default()
         };
         let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
         let placed = broker

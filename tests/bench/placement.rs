@@ -169,6 +169,7 @@ fn request(username: &str) -> Request {
             domain: "corp".into(),
             ..Claims::default()
         },
+        ..Request::default()
     }
 }
 

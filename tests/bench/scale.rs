@@ -108,6 +108,7 @@ fn newcomer() -> Request {
             domain: "corp".into(),
             ..Claims::default()
         },
+        ..Request::default()
     }
 }
 

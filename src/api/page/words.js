@@ -96,6 +96,7 @@ const RULES = {
   "no-listener": "RDP listener down",
   unhealthy: "health below minimum",
   "remote-app-missing": "RemoteApp missing",
+  tried: "failed this connection",
   full: "full",
   "logons-pending": "logons under way",
 };

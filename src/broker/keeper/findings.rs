@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tracing::{debug, info, warn};
 
 use super::{Keeper, Kept, Leases, Note, State, Tell};
-use crate::broker::Claim;
+use crate::broker::keeper::Claim;
 use crate::placement::{Finding, HostId, LeaseKey, Timestamp, Trust, TunnelId};
 use crate::store::StoreError;
 
@@ -68,17 +68,25 @@ fn once_more(count: &AtomicU64) {
 
 impl Keeper {
     pub(super) fn guest_left(&mut self, tunnel: &TunnelId, now: super::Instant) {
-        if let Some(kept) = self.tunnels.get_mut(tunnel) {
+        for kept in self.of(tunnel) {
             kept.state.ended = Some(now);
             kept.due = now;
         }
+    }
+
+    /// Every part of this tunnel.
+    fn of(&mut self, tunnel: &TunnelId) -> impl Iterator<Item = &mut Kept> {
+        let least = LeaseKey::from_stored(String::new());
+        let from = self.tunnels.range_mut((tunnel.clone(), least)..);
+        from.take_while(move |((known, _), _)| known == tunnel)
+            .map(|(_, kept)| kept)
     }
 
     pub(super) async fn heed(&mut self, host: HostId, finding: Finding) {
         let leases = &self.leases;
         let written = match finding {
             Finding::Shown(tunnel) => {
-                if let Some(kept) = self.tunnels.get_mut(&tunnel) {
+                for kept in self.of(&tunnel) {
                     kept.state.shown = true;
                     kept.due = super::Instant::now();
                 }
@@ -124,9 +132,8 @@ impl Keeper {
             due: now,
             claim,
         };
-        let tunnel = kept.claim.tunnel.clone();
-        if self.leases.is_open(&kept.claim.host, &tunnel) {
-            self.tunnels.entry(tunnel).or_insert(kept);
+        if self.leases.is_open(&kept.claim.host, &kept.claim.tunnel) {
+            self.tunnels.entry(kept.claim.part()).or_insert(kept);
         }
     }
 }

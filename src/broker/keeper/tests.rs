@@ -190,16 +190,16 @@ async fn what_is_written_before_the_moment_is_confirmed_after_it() {
     let (mut keeper, _tell) = Keeper::new(std::sync::Arc::clone(&house.broker.leases));
     let start = Instant::now();
     let doubted = kept(claim("a", Trust::Doubtful), &[(News::Stood, 0)], start);
-    let (tunnel, state) = (doubted.claim.tunnel.clone(), doubted.state);
-    keeper.tunnels.insert(tunnel.clone(), doubted);
-    keeper.written(&tunnel, state, LEASE, start + 59 * SECOND);
-    let kept = &keeper.tunnels[&tunnel];
+    let (part, state) = (doubted.claim.part(), doubted.state);
+    keeper.tunnels.insert(part.clone(), doubted);
+    keeper.written(&part, state, LEASE, start + 59 * SECOND);
+    let kept = &keeper.tunnels[&part];
     assert!(kept.state.doubtful);
     assert_eq!(kept.due, start + 60 * SECOND);
-    keeper.written(&tunnel, state, LEASE, start + 60 * SECOND);
-    assert!(!keeper.tunnels[&tunnel].state.doubtful);
+    keeper.written(&part, state, LEASE, start + 60 * SECOND);
+    assert!(!keeper.tunnels[&part].state.doubtful);
     // And written once more, its hold lost meanwhile, it is still believed.
-    let kept = keeper.tunnels[&tunnel].clone();
+    let kept = keeper.tunnels[&part].clone();
     keeper
         .leases
         .tell(&kept, LEASE, start + 90 * SECOND)

@@ -131,6 +131,7 @@ async fn place(broker: &Broker, user: &str) -> Answer {
             username: user.to_owned(),
             ..Claims::default()
         },
+        ..Request::default()
     };
     let deadline = Instant::now() + Duration::from_secs(10);
     let tunnel = TunnelId::from(user);

@@ -138,6 +138,7 @@ pub(super) struct World {
     resources: Vec<Resource>,
     leases: LeaseRecord,
     people: People,
+    tried: BTreeSet<HostId>,
 }
 
 /// The whole.
@@ -200,6 +201,12 @@ impl World {
     /// Changes the leases of the user who will ask.
     pub(super) fn leases(mut self, change: impl FnOnce(&mut LeaseRecord)) -> Self {
         change(&mut self.leases);
+        self
+    }
+
+    /// This host failed the one who asks.
+    pub(super) fn tried(mut self, host: &str) -> Self {
+        self.tried.insert(host.into());
         self
     }
 
@@ -273,7 +280,11 @@ impl World {
 
     /// What is decided for somebody with more to say than an RDP user name.
     pub(super) fn decide_as(&self, carriers: Carriers, claims: Claims) -> Decision {
-        let request = Request { carriers, claims };
+        let request = Request {
+            carriers,
+            claims,
+            tried: self.tried.clone(),
+        };
         decide(&self.snapshot(), &request, &self.leases, NOW)
     }
 
@@ -291,7 +302,14 @@ impl World {
     pub(super) fn names(&self, carriers: Carriers) -> Named {
         let snapshot = self.snapshot();
         let claims = claims("ann");
-        match Aim::take(&snapshot, &Request { carriers, claims }) {
+        match Aim::take(
+            &snapshot,
+            &Request {
+                carriers,
+                claims,
+                ..Request::default()
+            },
+        ) {
             Ok(aim) => Ok(aim.resource.map(|resource| resource.id.clone())),
             Err(astray) => astray.refusal.map_or(Ok(None), Err),
         }

@@ -81,6 +81,7 @@ impl Rush {
         let request = Request {
             carriers: by_resource("office"),
             claims: claims(&format!("user{who}")),
+            ..Request::default()
         };
         let decision = decide(&self.snapshot, &request, &LeaseRecord::default(), self.now);
         if let Outcome::Placed(placement) = &decision.outcome {

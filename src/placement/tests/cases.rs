@@ -1,6 +1,7 @@
 //! Snapshots nobody would build on purpose: figures that are no numbers,
 //! moments far ahead, hosts without a view, leases on hosts that are gone.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use proptest::collection::{btree_map, vec};
@@ -19,6 +20,7 @@ const USERS: [&str; 5] = ["ann", "corp\\ann", "lab\\ann", "bob", ""];
 pub(super) struct Case {
     pub(super) snapshot: Snapshot,
     pub(super) leases: LeaseRecord,
+    pub(super) tried: BTreeSet<HostId>,
     carriers: Carriers,
     who: &'static str,
 }
@@ -32,6 +34,7 @@ impl Case {
         let request = Request {
             carriers: self.carriers.clone(),
             claims: claims(self.who),
+            tried: self.tried.clone(),
         };
         decide(&self.snapshot, &request, &self.leases, now)
     }
@@ -173,7 +176,7 @@ prop_compose! {
         lingering in btree_map(pick(["ann", "bob"]).prop_map(|w| LeaseKey::of_user(&user(w))), moment(), 0..2),
         usable_since in option::weighted(0.3, moment()),
     ) -> HostView {
-        HostView { modes: mode.into(), probe, report, tunnels, lingering, usable_since, departed: Default::default(), strangers: Default::default(), heard_since: None }
+        HostView { modes: mode.into(), probe, report, restarted: None, tunnels, lingering, usable_since, departed: Default::default(), strangers: Default::default(), heard_since: None }
     }
 }
 
@@ -251,6 +254,6 @@ prop_compose! {
         if let Some(at) = missing {
             snapshot.hosts.remove(&HostId::from(HOSTS[at]));
         }
-        Case { snapshot, leases, carriers: by_resource(resource), who }
+        Case { snapshot, leases, carriers: by_resource(resource), who, tried: BTreeSet::new() }
     }
 }

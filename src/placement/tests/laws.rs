@@ -112,7 +112,7 @@ proptest! {
         let prefixed = format!("sessionguard:{}", texts[0]);
         for hostname in [&texts[0], &prefixed] {
             if let Ok(carriers) = read(hostname, &texts[1], &texts[2]) {
-                let request = Request { carriers, claims: claims.clone() };
+                let request = Request { carriers, claims: claims.clone(), ..Request::default() };
                 decide(&case.snapshot, &request, &case.leases, now);
             }
         }

@@ -37,6 +37,7 @@ mod score;
 mod silence;
 mod slow_start;
 mod ties;
+mod tried;
 mod trust;
 mod trust_laws;
 mod tunnels;

@@ -100,6 +100,7 @@ fn exclusions_read_and_serialise_alike_everywhere() {
         (NoListener, "RDP listener down", "no-listener"),
         (Unhealthy, "health below minimum", "unhealthy"),
         (RemoteAppMissing, "RemoteApp missing", "remote-app-missing"),
+        (Tried, "failed this connection", "tried"),
     ] {
         assert_eq!(exclusion.to_string(), text);
         assert_eq!(serde_json::to_value(exclusion).unwrap(), name);

@@ -111,6 +111,7 @@ fn asked(snapshot: &Snapshot) -> Went {
     let request = Request {
         carriers: by_resource("office"),
         claims: claims("ann"),
+        ..Request::default()
     };
     went(decide(snapshot, &request, &LeaseRecord::default(), NOW))
 }

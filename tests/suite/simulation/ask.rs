@@ -123,6 +123,7 @@ impl Ask {
         Request {
             carriers: self.carriers(scene),
             claims: self.claims(),
+            ..Request::default()
         }
     }
 

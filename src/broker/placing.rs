@@ -1,0 +1,218 @@
+//! One placement: decide and take the seat in one step, claim the lease in the
+//! next, and start again where somebody else was faster.
+//!
+//! A tunnel whose host failed it is placed once more in the same two steps: its
+//! seat moves and its claim moves, and at no moment has its user neither.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::keeper::{Claim, Guest};
+use super::{Answer, Broker, DecisionId, Hold, PlaceError, Unplaced, lease_key};
+use crate::placement::{
+    Aim, Candidate, Exclusion, HostId, Outcome, Refusal, Request, Snapshot, TunnelId, decide,
+};
+use crate::store::{Replaced, StoreError};
+
+/// How long a placement waits for room before it looks again by itself.
+pub(super) const PENDING_PAUSE: Duration = Duration::from_millis(250);
+
+/// What a tunnel brings along that must be placed once more.
+#[derive(Debug, Default)]
+pub struct Again {
+    /// The place it has so far. It counts for nothing in the decision, and is
+    /// given up by the very write that claims the next one. Where there is no
+    /// next one it is dropped with the answer.
+    pub hold: Option<Hold>,
+    /// The hosts that failed it: no new session of its user is opened there.
+    /// Who comes back to a session or a lease is placed on its host all the
+    /// same, and tries that again.
+    pub tried: BTreeSet<HostId>,
+}
+
+impl Broker {
+    /// Decides where a request goes and claims the place, by `deadline`.
+    ///
+    /// # Errors
+    /// No decision could be made: time is up, or the store cannot be asked.
+    /// Nothing is placed then.
+    pub async fn place(
+        &self,
+        request: &Request,
+        tunnel: &TunnelId,
+        deadline: Instant,
+    ) -> Result<Answer, Unplaced> {
+        let first = Again::default();
+        self.place_again(request, tunnel, first, deadline).await
+    }
+
+    /// The same for a tunnel that was placed and whose host failed it: decides
+    /// as if it had never been placed, besides what it has tried. Another
+    /// tunnel of its user still decides alone, and an older lease that its claim
+    /// replaced is there again.
+    ///
+    /// # Errors
+    /// As for [`Self::place`]; what it had is given up then, too.
+    pub async fn place_again(
+        &self,
+        request: &Request,
+        tunnel: &TunnelId,
+        again: Again,
+        deadline: Instant,
+    ) -> Result<Answer, Unplaced> {
+        let (id, began) = (DecisionId::mint(), Instant::now());
+        let Again { mut hold, tried } = again;
+        let mut request = Cow::Borrowed(request);
+        if !tried.is_empty() {
+            request.to_mut().tried.extend(tried);
+        }
+        let mut last = None;
+        let placed = timeout_at(deadline, async {
+            // What leads to no farm needs no host, and must not wait for one.
+            if Aim::take(&self.fleet.snapshot(), &request).is_ok() {
+                self.fleet.probed().await;
+            }
+            loop {
+                let attempt = self.attempt(id, &request, tunnel, &mut hold);
+                let Some(answer) = attempt.await? else {
+                    continue;
+                };
+                if !passes_by_itself(&answer) {
+                    return Ok(answer);
+                }
+                let news = self.fleet.newer_than(answer.decision.generation);
+                last = Some(Box::new(answer));
+                let _ = timeout(PENDING_PAUSE, news).await;
+            }
+        });
+        let placed = placed.await.unwrap_or(Err(PlaceError::TimedOut));
+        self.decisions.metrics().placed_within(began.elapsed());
+        placed.map_err(|error| Unplaced { id, last, error })
+    }
+
+    /// One round; `None`: somebody wrote in between, decide again. `earlier` is
+    /// what the tunnel has, taken only once something else is claimed: whoever
+    /// drops this in the middle drops that, too.
+    async fn attempt(
+        &self,
+        id: DecisionId,
+        request: &Request,
+        tunnel: &TunnelId,
+        earlier: &mut Option<Hold>,
+    ) -> Result<Option<Answer>, StoreError> {
+        let key = lease_key(&self.fleet, request);
+        let known = self.known(key.as_ref()).await?;
+        let (mut record, now) = (known.record, self.clock.now());
+        if let Some(held) = earlier.as_ref().and_then(|hold| hold.lease.as_ref()) {
+            let lease = self.fleet.snapshot().directory.rules().lease;
+            record.end(&held.claim.tunnel, lease, now);
+        }
+        let mut seen = None;
+        let by_record = |snapshot: &Snapshot| {
+            seen = Some((Arc::clone(&snapshot.directory), snapshot.configuration));
+            decide(snapshot, request, &record, now)
+        };
+        let (decision, seat, seated) = match earlier {
+            Some(hold) => {
+                let seat = &mut hold.seat;
+                let (decision, moved) = self.fleet.move_seat(seat, tunnel, now, by_record);
+                (decision, None, moved)
+            }
+            None => {
+                let (decision, seat) = self.fleet.seat(tunnel, now, by_record);
+                let seated = seat.is_some();
+                (decision, seat, seated)
+            }
+        };
+        if decision.key != key {
+            // The configuration changed in between: another record rules.
+            return Ok(None);
+        }
+        let (directory, configuration) = seen.unwrap_or_default();
+        let mut answer = Answer {
+            id,
+            directory,
+            configuration,
+            decision,
+            hold: None,
+        };
+        let decision = &answer.decision;
+        let (true, Some(farm), Outcome::Placed(placement)) =
+            (seated, &decision.farm, &decision.outcome)
+        else {
+            return Ok(Some(answer));
+        };
+        let mut lease = None;
+        if let Some((key, user)) = key.zip(decision.user.clone()) {
+            // Made before the claim: cancelled while the claim is being
+            // written, it still gives back what may have been written.
+            let held = self.keeper.held(Claim {
+                key,
+                farm: farm.clone(),
+                host: placement.host.clone(),
+                tunnel: tunnel.clone(),
+                user,
+                trust: decision.trust,
+            });
+            let claimed = record.claim(farm, &placement.host, tunnel, decision.trust, now)
+                && self
+                    .leases
+                    .write(&held.claim.key, known.version, record)
+                    .await?
+                    == Replaced::Done;
+            if !claimed {
+                // The moment moved on, or somebody wrote in between: again.
+                held.void();
+                return Ok(None);
+            }
+            lease = Some(held);
+        }
+        let seat = match earlier.take() {
+            None => seat,
+            Some(Hold {
+                seat, lease: ended, ..
+            }) => {
+                // The write ended it: an end told now would take the new claim
+                // back. One that stood elsewhere ends by itself.
+                if let Some(ended) = ended
+                    && lease.as_ref().is_some_and(|held| held.follows(&ended))
+                {
+                    ended.void();
+                }
+                Some(seat)
+            }
+        };
+        if let Some(held) = &lease {
+            held.claimed();
+        }
+        let guest = lease.is_none().then(|| Guest {
+            tunnel: tunnel.clone(),
+            tell: self.keeper.clone(),
+        });
+        answer.hold = seat.map(|seat| Hold {
+            seat,
+            lease,
+            _guest: guest,
+            clock: self.clock,
+        });
+        Ok(Some(answer))
+    }
+}
+
+/// Whether to ask again in a moment is worth the wait. Logons under way end, and
+/// a slow start grows, by themselves; and where nobody else can take the user, a
+/// host that a reload brought or moved will have been probed soon.
+fn passes_by_itself(answer: &Answer) -> bool {
+    let not_probed = |candidate: &Candidate| candidate.exclusion == Some(Exclusion::NotProbed);
+    match answer.refusal() {
+        Some(Refusal::LogonsPending(_)) => true,
+        Some(Refusal::Busy(_) | Refusal::Unreachable(_)) => {
+            answer.decision.candidates.iter().any(not_probed)
+        }
+        _ => false,
+    }
+}
