@@ -1,6 +1,7 @@
 //! Which heartbeat is newer: a host's starts in the order we heard of them, and
 //! the last number of each.
 
+use std::cmp::Ordering;
 use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
@@ -8,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use crate::placement::ReportNumber;
 
 /// Starts of a host that are remembered: two months of a restart a night, and a
-/// few kilobytes. A heartbeat kept for longer than that would be taken for one
-/// of a new start.
+/// few kilobytes. A heartbeat kept for longer than that is told from one of a
+/// new start by the moment it was made.
 const REMEMBERED: usize = 64;
 
 /// The starts of one host, the last one at the end. What tells them apart is
@@ -29,6 +30,16 @@ struct Boot {
     seq: u64,
 }
 
+/// A heartbeat beside the last one of its host that was news.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Beside {
+    /// Whether it was made before or after that, by the host's own clock;
+    /// `None` where one of them does not say when it was made.
+    pub(super) made: Option<Ordering>,
+    /// Nothing has been news for a while.
+    pub(super) silent: bool,
+}
+
 /// Where a heartbeat stands among its host's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Standing {
@@ -44,23 +55,32 @@ pub(super) enum Standing {
 }
 
 impl Boots {
-    /// Where a heartbeat stands. `outlived`: nothing has been heard of the last
-    /// start for a while, and this heartbeat was made after the last one by the
-    /// host's own clock. An earlier start that goes on counting is the living
-    /// one then: what we took for its successor was a straggler.
+    /// Where a heartbeat stands.
+    ///
+    /// An earlier start that goes on counting while the last one is silent is
+    /// the living one: what we took for its successor was a straggler. A start
+    /// nobody knows whose heartbeat is older than the last one is a straggler
+    /// itself, unless the last start is silent: then the host's clock was set
+    /// back over its restart.
     pub(super) fn stand(
         &mut self,
         boot: Option<&str>,
         seq: Option<u64>,
-        outlived: bool,
+        beside: Beside,
     ) -> Standing {
         let Some(boot) = boot else {
             // A number alone may begin anew at any time.
             return Standing::News(None);
         };
         let Some(at) = self.known.iter().position(|known| known.id == boot) else {
+            if beside.made == Some(Ordering::Less) && !beside.silent {
+                return Standing::Stale {
+                    rival: seq.is_some(),
+                };
+            }
             return self.begin(boot, seq);
         };
+        let outlived = beside.made == Some(Ordering::Greater) && beside.silent;
         let is_last = at + 1 == self.known.len();
         let Some(known) = self.known.get_mut(at) else {
             return Standing::Stale { rival: false };
@@ -104,6 +124,15 @@ mod tests {
     const STALE: Standing = Standing::Stale { rival: false };
     const RIVAL: Standing = Standing::Stale { rival: true };
 
+    const SOON: Beside = Beside {
+        made: Some(Ordering::Greater),
+        silent: false,
+    };
+    const OUTLIVED: Beside = Beside {
+        silent: true,
+        ..SOON
+    };
+
     fn news(boot: u64, seq: u64) -> Standing {
         Standing::News(Some(ReportNumber { boot, seq }))
     }
@@ -111,7 +140,7 @@ mod tests {
     #[test]
     fn of_one_start_only_a_higher_number_is_news() {
         let mut boots = Boots::default();
-        let mut stand = |seq| boots.stand(Some("a"), Some(seq), false);
+        let mut stand = |seq| boots.stand(Some("a"), Some(seq), SOON);
         assert_eq!(stand(5), news(1, 5));
         assert_eq!(stand(5), STALE, "replayed");
         assert_eq!(stand(7), news(1, 7));
@@ -122,48 +151,89 @@ mod tests {
     #[test]
     fn a_start_that_another_followed_is_over() {
         let mut boots = Boots::default();
-        assert_eq!(boots.stand(Some("a"), Some(5), false), news(1, 5));
-        assert_eq!(boots.stand(Some("b"), Some(1), false), news(2, 1));
-        assert_eq!(boots.stand(Some("a"), Some(5), true), STALE, "replayed");
-        assert_eq!(boots.stand(Some("a"), Some(6), false), RIVAL);
-        assert_eq!(boots.stand(Some("a"), None, false), STALE);
-        assert_eq!(boots.stand(Some("b"), Some(2), false), news(2, 2));
+        assert_eq!(boots.stand(Some("a"), Some(5), SOON), news(1, 5));
+        assert_eq!(boots.stand(Some("b"), Some(1), SOON), news(2, 1));
+        assert_eq!(boots.stand(Some("a"), Some(5), OUTLIVED), STALE, "replayed");
+        assert_eq!(boots.stand(Some("a"), Some(6), SOON), RIVAL);
+        assert_eq!(boots.stand(Some("a"), None, SOON), STALE);
+        assert_eq!(boots.stand(Some("b"), Some(2), SOON), news(2, 2));
     }
 
     #[test]
     fn a_start_that_outlives_its_successor_was_none_before_it() {
         let mut boots = Boots::default();
-        assert_eq!(boots.stand(Some("a"), Some(5), false), news(1, 5));
-        assert_eq!(boots.stand(Some("late"), Some(900), false), news(2, 900));
-        assert_eq!(boots.stand(Some("a"), Some(6), true), news(3, 6));
-        assert_eq!(boots.stand(Some("late"), Some(900), true), STALE);
-        assert_eq!(boots.stand(Some("a"), Some(7), false), news(3, 7));
+        assert_eq!(boots.stand(Some("a"), Some(5), SOON), news(1, 5));
+        assert_eq!(boots.stand(Some("late"), Some(900), SOON), news(2, 900));
+        assert_eq!(boots.stand(Some("a"), Some(6), OUTLIVED), news(3, 6));
+        assert_eq!(boots.stand(Some("late"), Some(900), OUTLIVED), STALE);
+        assert_eq!(boots.stand(Some("a"), Some(7), SOON), news(3, 7));
     }
 
     #[test]
     fn who_does_not_count_is_taken_as_it_comes() {
         let mut boots = Boots::default();
         for _ in 0..2 {
-            assert_eq!(boots.stand(None, None, false), Standing::News(None));
-            assert_eq!(boots.stand(None, Some(3), false), Standing::News(None));
-            assert_eq!(boots.stand(Some("a"), None, false), Standing::News(None));
+            assert_eq!(boots.stand(None, None, SOON), Standing::News(None));
+            assert_eq!(boots.stand(None, Some(3), SOON), Standing::News(None));
+            assert_eq!(boots.stand(Some("a"), None, SOON), Standing::News(None));
         }
-        assert_eq!(boots.stand(Some("b"), None, false), Standing::News(None));
-        assert_eq!(boots.stand(Some("a"), None, false), STALE);
+        assert_eq!(boots.stand(Some("b"), None, SOON), Standing::News(None));
+        assert_eq!(boots.stand(Some("a"), None, SOON), STALE);
     }
 
     #[test]
     fn few_starts_are_remembered_and_written_down_as_they_are() {
         let mut boots = Boots::default();
         for nth in 0..100 {
-            boots.stand(Some(&nth.to_string()), Some(1), false);
+            boots.stand(Some(&nth.to_string()), Some(1), SOON);
         }
         assert_eq!(boots.known.len(), REMEMBERED);
-        assert_eq!(boots.stand(Some("40"), Some(1), false), STALE, "replayed");
+        assert_eq!(boots.stand(Some("40"), Some(1), SOON), STALE, "replayed");
         let text = serde_json::to_string(&boots).unwrap();
         let mut back: Boots = serde_json::from_str(&text).unwrap();
         assert_eq!(back, boots);
-        assert_eq!(back.stand(Some("99"), Some(1), false), STALE);
-        assert_eq!(back.stand(Some("new"), Some(1), false), news(101, 1));
+        assert_eq!(back.stand(Some("99"), Some(1), SOON), STALE);
+        assert_eq!(back.stand(Some("new"), Some(1), SOON), news(101, 1));
+    }
+
+    #[test]
+    fn a_start_that_was_forgotten_is_not_taken_for_a_new_one() {
+        let mut boots = Boots::default();
+        for nth in 0..100 {
+            boots.stand(Some(&nth.to_string()), Some(1), SOON);
+        }
+        let older = Beside {
+            made: Some(Ordering::Less),
+            silent: false,
+        };
+        assert_eq!(boots.stand(Some("3"), Some(2), older), RIVAL);
+        assert_eq!(boots.stand(Some("3"), None, older), STALE);
+        assert_eq!(boots.stand(Some("99"), Some(2), SOON), news(100, 2));
+    }
+
+    #[test]
+    fn a_host_whose_clock_was_set_back_is_back_once_its_last_start_is_silent() {
+        let mut boots = Boots::default();
+        let back = |silent| Beside {
+            made: Some(Ordering::Less),
+            silent,
+        };
+        assert_eq!(boots.stand(Some("a"), Some(5), SOON), news(1, 5));
+        assert_eq!(boots.stand(Some("b"), Some(1), back(false)), RIVAL);
+        assert_eq!(boots.stand(Some("b"), Some(2), back(true)), news(2, 2));
+        assert_eq!(boots.stand(Some("b"), Some(3), SOON), news(2, 3));
+    }
+
+    #[test]
+    fn one_that_does_not_say_when_it_was_made_begins_a_new_start() {
+        let mut boots = Boots::default();
+        let untold = Beside::default();
+        let same = Beside {
+            made: Some(Ordering::Equal),
+            silent: false,
+        };
+        assert_eq!(boots.stand(Some("a"), Some(5), untold), news(1, 5));
+        assert_eq!(boots.stand(Some("b"), Some(1), untold), news(2, 1));
+        assert_eq!(boots.stand(Some("c"), Some(1), same), news(3, 1));
     }
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 use tracing::{debug, info, warn};
 
-use super::boots::{Boots, Standing};
+use super::boots::{Beside, Boots, Standing};
 use super::keeping::{Due, Keeping};
 use super::last::{Last, Read};
 use super::made::Clocks;
@@ -180,15 +180,15 @@ impl Intake {
         let known = hosts.known.entry(host.clone()).or_default();
         let before = known.kept.last.as_ref();
         let received = before.map_or(arrived, |before| before.received.max(arrived));
-        let outlived = before.is_some_and(|before| {
-            let later = heartbeat
-                .time
-                .zip(before.theirs)
-                .is_some_and(|(a, b)| a > b);
-            later && received.since(before.received) > directory.rules().offline_after
+        let beside = before.map_or_else(Beside::default, |before| {
+            let made = heartbeat.time.zip(before.theirs);
+            Beside {
+                made: made.map(|(this, last)| this.cmp(&last)),
+                silent: received.since(before.received) > directory.rules().offline_after,
+            }
         });
         let boot = heartbeat.boot_id.as_deref();
-        let order = match known.kept.boots.stand(boot, heartbeat.seq, outlived) {
+        let order = match known.kept.boots.stand(boot, heartbeat.seq, beside) {
             Standing::News(order) => order,
             Standing::Stale { rival } => {
                 known.stale += 1;
