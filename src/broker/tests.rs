@@ -20,6 +20,7 @@ mod doubt;
 mod names;
 mod reload;
 mod reports;
+mod visits;
 mod waiting;
 
 fn directory(hosts: &[&str]) -> Arc<Directory> {

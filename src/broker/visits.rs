@@ -4,7 +4,6 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::time::{Instant, sleep, timeout_at};
@@ -18,14 +17,21 @@ use crate::placement::{Aim, FarmId, LeaseKey, Request, Timestamp, TunnelId, UNSE
 /// Users on their way by other ways.
 #[derive(Default)]
 pub(super) struct Visits {
-    seats: Mutex<HashMap<(LeaseKey, FarmId), (u64, Seat)>>,
-    made: AtomicU64,
+    seats: Mutex<HashMap<(LeaseKey, FarmId), Visit>>,
+}
+
+/// One user on the way.
+struct Visit {
+    id: TunnelId,
+    // Held, not read: the user counts for as long as it is.
+    _seat: Seat,
 }
 
 impl Broker {
     /// Decides where a request goes whose connection does not come through us,
     /// and claims the place, by `deadline`. Where it placed somebody, also
-    /// until when the lease lasts; that is in the store then.
+    /// until when the lease lasts; that is in the store then. Who asks again
+    /// while on the way is one user, and is sent to the same host.
     ///
     /// # Errors
     /// As for [`Self::place`]; nobody is placed then.
@@ -34,12 +40,15 @@ impl Broker {
         request: &Request,
         deadline: Instant,
     ) -> Result<(Answer, Option<Timestamp>), Unplaced> {
-        if let Some(earlier) = self.bound_for(request) {
-            // Who asks again is one user on the way, not one more.
-            self.visits.forget(&earlier, None);
-        }
         let visit = TunnelId::from(format!("visit-{}", Uuid::now_v7()));
-        let mut answer = self.place(request, &visit, deadline).await?;
+        let whose = self.bound_for(request);
+        let request = Request {
+            // Left where it is until the next one is there in its place: where
+            // nothing comes of that, the user is on the way all the same.
+            repeats: whose.and_then(|whose| self.visits.of(&whose)),
+            ..request.clone()
+        };
+        let mut answer = self.place(&request, &visit, deadline).await?;
         let Some(Hold { seat, lease, .. }) = answer.hold.take() else {
             return Ok((answer, None));
         };
@@ -55,7 +64,14 @@ impl Broker {
                 return Err(Unplaced { id, last, error });
             }
         };
-        self.visits.expect((held.claim.key.clone(), farm), seat);
+        let whose = (held.claim.key.clone(), farm);
+        self.visits.expect(
+            whose,
+            Visit {
+                id: visit,
+                _seat: seat,
+            },
+        );
         Ok((answer, Some(until)))
     }
 
@@ -79,31 +95,34 @@ impl Broker {
 }
 
 impl Visits {
-    /// Counts a user for as long as a logon may take.
-    fn expect(self: &Arc<Self>, whose: (LeaseKey, FarmId), seat: Seat) {
-        let number = self.made.fetch_add(1, Ordering::Relaxed);
-        let before = self.lock().insert(whose.clone(), (number, seat));
+    /// The visit of somebody who is on the way.
+    fn of(&self, whose: &(LeaseKey, FarmId)) -> Option<TunnelId> {
+        self.lock().get(whose).map(|visit| visit.id.clone())
+    }
+
+    /// Counts a user for as long as a logon may take, once.
+    fn expect(self: &Arc<Self>, whose: (LeaseKey, FarmId), visit: Visit) {
+        let id = visit.id.clone();
+        let before = self.lock().insert(whose.clone(), visit);
+        // The fleet hears of it without us holding anything.
         drop(before);
         let visits = Arc::clone(self);
         tokio::spawn(async move {
             sleep(UNSEEN).await;
-            visits.forget(&whose, Some(number));
+            visits.forget(&whose, &id);
         });
     }
 
-    /// Counts a user no more; only that visit, where a number is given.
-    fn forget(&self, whose: &(LeaseKey, FarmId), number: Option<u64>) {
+    /// Counts a user no more, where that visit is the last one.
+    fn forget(&self, whose: &(LeaseKey, FarmId), id: &TunnelId) {
         let mut seats = self.lock();
-        let is_meant = seats
-            .get(whose)
-            .is_some_and(|(known, _)| number.is_none_or(|number| number == *known));
+        let is_meant = seats.get(whose).is_some_and(|visit| visit.id == *id);
         let gone = if is_meant { seats.remove(whose) } else { None };
         drop(seats);
-        // The fleet hears of it without us holding anything.
         drop(gone);
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<(LeaseKey, FarmId), (u64, Seat)>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<(LeaseKey, FarmId), Visit>> {
         // Nothing is half done behind a panic.
         self.seats.lock().unwrap_or_else(PoisonError::into_inner)
     }

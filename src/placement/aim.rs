@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::decision::Refusal;
 use super::directory::{Farm, Resource, ResourceKind};
 use super::identity::{Claims, UserKey};
-use super::ids::HostId;
+use super::ids::{HostId, TunnelId};
 use super::lease_key::LeaseKey;
 use super::resource::{self, Carriers};
 use super::rules::Unmatched;
@@ -25,6 +25,9 @@ pub struct Request {
     /// Hosts that failed this very connection: it opens no new session there.
     /// Who has a session or a lease on one goes back to it all the same.
     pub tried: BTreeSet<HostId>,
+    /// An earlier placement of the same user that this one repeats: it decides
+    /// like any other that is pending, and is not counted beside this one.
+    pub repeats: Option<TunnelId>,
 }
 
 /// What a request comes down to.

@@ -101,7 +101,8 @@ pub fn decide(
     };
     let leases = believed.as_ref();
     let most = snapshot.directory.rules().max_tunnels_per_user;
-    if most.is_some_and(|most| returning::tunnels_open(snapshot, &aim, leases, now) >= most) {
+    let beside = || returning::tunnels_open(snapshot, &aim, leases, request.repeats.as_ref(), now);
+    if most.is_some_and(|most| beside() >= most) {
         decision.outcome = Outcome::Refused(Refusal::TooManyTunnels);
         return decision;
     }

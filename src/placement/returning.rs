@@ -7,7 +7,7 @@ use super::aim::{Aim, Trust};
 use super::count::{Known, Name};
 use super::decision::Reason;
 use super::hearing::was_left_by;
-use super::ids::{FarmId, HostId};
+use super::ids::{FarmId, HostId, TunnelId};
 use super::lease::{LeaseRecord, LeaseView};
 use super::lease_key::LeaseKey;
 use super::mode::Mode;
@@ -94,11 +94,13 @@ fn matters(tunnel: &TunnelView, aim: &Aim<'_>) -> bool {
 }
 
 /// How many tunnels the user has open: by the record on any replica, and here
-/// by any key, since a user may have one a resource.
+/// by any key, since a user may have one a resource. Not the one that is asked
+/// for once more.
 pub(super) fn tunnels_open(
     snapshot: &Snapshot,
     aim: &Aim<'_>,
     leases: &LeaseRecord,
+    repeats: Option<&TunnelId>,
     now: Timestamp,
 ) -> u32 {
     let Some(user) = &aim.user else {
@@ -108,7 +110,8 @@ pub(super) fn tunnels_open(
     let here = here
         .filter(|t| t.user.as_ref() == Some(user) && matters(t, aim))
         .map(|t| &t.tunnel);
-    let open: BTreeSet<_> = leases.tunnels(now).chain(here).collect();
+    let open = leases.tunnels(now).chain(here);
+    let open: BTreeSet<_> = open.filter(|open| Some(*open) != repeats).collect();
     u32::try_from(open.len()).unwrap_or(u32::MAX)
 }
 

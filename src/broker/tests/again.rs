@@ -179,9 +179,8 @@ async fn a_claim_moves_in_one_write_and_is_not_taken_back() {
     let live = Some((host.as_str(), LeaseState::Live));
     house.lease_becomes("ann", live).await;
     // What the keeper wrote meanwhile never lacked the tunnel.
-    for record in store.take_written() {
-        assert_eq!(house.holders(&record), [held.clone()]);
-    }
+    let lacks_it = |record: &LeaseRecord| !house.holders(record).contains(&held);
+    assert!(!store.take_written().iter().any(lacks_it));
     drop(hold);
     let lingers = Some((host.as_str(), LeaseState::Lingering));
     house.lease_becomes("ann", lingers).await;

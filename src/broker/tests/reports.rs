@@ -7,7 +7,11 @@ fn user(name: &str) -> UserKey {
     UserKey::new(name, "").unwrap()
 }
 
-fn session(name: &str, at: crate::placement::Timestamp, client: Option<&str>) -> Session {
+pub(super) fn session(
+    name: &str,
+    at: crate::placement::Timestamp,
+    client: Option<&str>,
+) -> Session {
     Session {
         user: user(name),
         state: SessionState::Active,
@@ -18,7 +22,7 @@ fn session(name: &str, at: crate::placement::Timestamp, client: Option<&str>) ->
 
 impl House {
     /// The `seq`th report of this host.
-    fn reports(&self, host: &str, seq: u64, sessions: Vec<Session>) {
+    pub(super) fn reports(&self, host: &str, seq: u64, sessions: Vec<Session>) {
         let now = self.broker.clock.now();
         let report = Report {
             received: now,
@@ -45,7 +49,7 @@ impl House {
         assert!(done.is_ok(), "{what}");
     }
 
-    fn at(&self) -> crate::placement::Timestamp {
+    pub(super) fn at(&self) -> crate::placement::Timestamp {
         self.broker.clock.now()
     }
 }

@@ -284,6 +284,7 @@ impl World {
             carriers,
             claims,
             tried: self.tried.clone(),
+            ..Request::default()
         };
         decide(&self.snapshot(), &request, &self.leases, NOW)
     }

@@ -35,6 +35,7 @@ impl Case {
             carriers: self.carriers.clone(),
             claims: claims(self.who),
             tried: self.tried.clone(),
+            ..Request::default()
         };
         decide(&self.snapshot, &request, &self.leases, now)
     }
