@@ -24,7 +24,7 @@ use crate::commands::{Commands, Restarts};
 use crate::config::{
     ApiListen, Apply, AuditTarget, Cause, Config, InForce, LogLevel, Origin, Reload, Reloader,
 };
-use crate::fleet::{Fleet, Prober};
+use crate::fleet::{Checks, Fleet, Prober};
 use crate::keys::{Keyring, Uses};
 use crate::metrics::{Metered, Metrics};
 use crate::reports::{Intake, Keeping};
@@ -190,6 +190,13 @@ impl App {
         let commands = Commands::open(store.clone(), clock).await?;
         let (intake, keeping) = Intake::open(Arc::clone(&fleet), store.clone(), clock).await?;
         let in_force = InForce::new(Arc::new(config.clone()));
+        let checks = Checks::new(
+            Arc::clone(&fleet),
+            in_force.current(),
+            clock,
+            Arc::clone(&metrics),
+        );
+        let broker = broker.checking(Arc::clone(&checks));
         let gateway = Gateway::new(
             broker.clone(),
             in_force.current(),
@@ -198,10 +205,8 @@ impl App {
             clock,
         );
         let prober = Prober {
-            fleet: Arc::clone(&fleet),
+            checks,
             config: in_force.current(),
-            clock,
-            metrics: Arc::clone(&metrics),
         };
         let watched = Health {
             metrics,

@@ -20,7 +20,8 @@ use tokio::time::{Instant, timeout_at};
 use uuid::Uuid;
 
 use crate::clock::Clock;
-use crate::fleet::{Fleet, Seat};
+use crate::config::{Config, InForce};
+use crate::fleet::{Check, Checks, Fleet, Seat};
 use crate::metrics::Cause;
 use crate::placement::{
     Aim, Conduct, Decision, Directory, HostId, LeaseKey, Mode, Outcome, Refusal, Report, Request,
@@ -46,6 +47,7 @@ pub struct Broker {
     keeper: Tell,
     decisions: Arc<Decisions>,
     visits: Arc<Visits>,
+    checks: Arc<Checks>,
     clock: Clock,
 }
 
@@ -133,12 +135,17 @@ impl Broker {
         leases.adopt().await?;
         leases.fleet.listens_from(clock.now());
         let (keeper, tell) = Keeper::new(Arc::clone(&leases));
+        let decisions = Decisions::in_memory();
+        let config = InForce::new(Arc::new(Config::default())).current();
+        let metrics = Arc::clone(decisions.metrics());
+        let checks = Checks::new(Arc::clone(&fleet), config, clock, metrics);
         let broker = Self {
             fleet,
             leases,
             keeper: tell,
-            decisions: Decisions::in_memory(),
+            decisions,
             visits: Arc::default(),
+            checks,
             clock,
         };
         Ok((broker, keeper))
@@ -149,6 +156,20 @@ impl Broker {
     pub fn keeping(mut self, decisions: Arc<Decisions>) -> Self {
         self.decisions = decisions;
         self
+    }
+
+    /// The same broker, its hosts asked there.
+    #[must_use]
+    pub fn checking(mut self, checks: Arc<Checks>) -> Self {
+        self.checks = checks;
+        self
+    }
+
+    /// Asks a host whether RDP answers, for whoever is about to send somebody
+    /// there or has just failed to: a second at most, nothing where it was asked
+    /// within the last one.
+    pub async fn check(&self, host: &HostId) -> Check {
+        self.checks.check(host, CHECKED_WITHIN).await
     }
 
     /// Where decisions are kept.
@@ -281,6 +302,10 @@ fn lease_key(fleet: &Fleet, request: &Request) -> Option<LeaseKey> {
     aim.ok().and_then(|aim| aim.key)
 }
 
+/// A host on the way to its user takes no longer to answer, and a second is
+/// little of what the page waits for.
+const CHECKED_WITHIN: Duration = Duration::from_secs(1);
+
 impl Hold {
     /// The RDP connection stood: the lease is good.
     pub fn stood(&self) {
@@ -288,6 +313,14 @@ impl Hold {
         if let Some(held) = &self.lease {
             held.stood();
         }
+    }
+
+    /// The attempt there failed before the RDP connection stood, by what guacd
+    /// said or for want of it; not where the user or the page ended it. Counts
+    /// against the host only beside those of other users and resources. The
+    /// place itself is given back by dropping the hold.
+    pub fn failed(&self) {
+        self.seat.failed(self.clock.now());
     }
 }
 

@@ -155,6 +155,10 @@ impl Told {
         }
         let mut shown = table.show(paint);
         for candidate in &candidates {
+            if let Some(opening) = &candidate.breaker {
+                // Writing to a text cannot fail.
+                let _ = writeln!(shown, "{}: {}", candidate.host, opening.told(self.at));
+            }
             if let Some(why) = candidate.session_set_aside {
                 let host = &candidate.host;
                 // Writing to a text cannot fail.
@@ -181,6 +185,7 @@ impl Told {
             occupancy,
             exclusion,
             order,
+            breaker: _,
             session_set_aside: _,
         } = candidate;
         let decided = self.decision.as_ref().map(|decision| &decision.outcome);

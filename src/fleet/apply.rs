@@ -79,12 +79,15 @@ fn carried_over(
         let view = Arc::make_mut(&mut view);
         let was = view.mode(now);
         view.modes.configured = host.mode;
+        view.reset_breaker();
         if was != Mode::Online && view.mode(now) == Mode::Online {
             view.usable_since = Some(now);
         }
     }
     if before.is_none_or(|before| !same_place(before, host)) {
-        Arc::make_mut(&mut view).probe = Probe::Unknown;
+        let view = Arc::make_mut(&mut view);
+        view.probe = Probe::Unknown;
+        view.reset_breaker();
     }
     view
 }

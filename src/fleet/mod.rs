@@ -6,6 +6,8 @@
 //! decision to make on the picture as it stands.
 
 mod apply;
+mod attempt;
+mod check;
 mod heartbeat;
 mod modes;
 mod probe;
@@ -24,6 +26,7 @@ use crate::placement::{
     Snapshot, Timestamp, Trust, TunnelId, TunnelView,
 };
 
+pub use check::{Check, Checks};
 pub use heartbeat::{CommandResult, Figure, Heartbeat, HeartbeatError, ReportedSession};
 pub use probe::Prober;
 pub use seat::Seat;
@@ -279,12 +282,18 @@ impl State {
             (Probe::Unknown, true) => (Probe::Answering { since: now }, Duration::ZERO),
             (Probe::Unknown, false) => (Probe::Failing { since: now }, Duration::ZERO),
         };
+        let changes = view.probe != Probe::Unknown;
+        let mut opened = false;
         self.host(id, |view| {
             view.probe = probe;
             if returned {
                 view.usable_since = Some(now);
             }
+            opened = changes && view.probe_changed(returned, now);
         });
+        if opened {
+            self.say_opened(id, now);
+        }
         Some(lasted)
     }
 }

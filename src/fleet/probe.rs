@@ -7,21 +7,15 @@
 //! more.
 
 use std::collections::BTreeMap;
-use std::io::ErrorKind;
 use std::sync::Arc;
 
-use tokio::net::TcpStream;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::sleep;
 use tokio_util::task::AbortOnDropHandle;
-use tracing::{info, warn};
 
-use super::Fleet;
 use super::apply::same_place;
-use crate::clock::Clock;
+use super::check::{Check, Checks};
 use crate::config::{self, Config, Current};
-use crate::metrics::{Metrics, Probed};
 use crate::placement::{Host, HostId, tie_hash};
-use crate::x224;
 
 /// Longest pause between two probes of a failing host, in intervals.
 const SLOWEST: u32 = 3;
@@ -29,16 +23,12 @@ const SLOWEST: u32 = 3;
 /// Probes the configured hosts.
 #[derive(Debug)]
 pub struct Prober {
-    /// Where findings go.
-    pub fleet: Arc<Fleet>,
+    /// Who asks a host, shared with those who want to know at once.
+    pub checks: Arc<Checks>,
     /// Which hosts there are, and how they are probed. Interval: from the end
     /// of one probe of a host to the start of its next. Timeout: for one probe
     /// in all, name, connection and answer.
     pub config: Current,
-    /// What time it is.
-    pub clock: Clock,
-    /// Where probes are counted.
-    pub metrics: Arc<Metrics>,
 }
 
 /// One host that is being watched; dropping it ends that.
@@ -50,15 +40,13 @@ struct Watched {
 
 /// What watches one host.
 struct Watcher {
-    fleet: Arc<Fleet>,
+    checks: Arc<Checks>,
     host: Host,
     settings: config::Probe,
-    clock: Clock,
-    metrics: Arc<Metrics>,
 }
 
 impl Prober {
-    /// Runs until it is dropped, and every probe ends with it.
+    /// Runs until it is dropped; no probe begins after that.
     pub async fn run(mut self) {
         let mut watched = BTreeMap::new();
         loop {
@@ -82,11 +70,9 @@ impl Prober {
 
     fn watch(&self, host: &Host, settings: &config::Probe) -> Watched {
         let watcher = Watcher {
-            fleet: Arc::clone(&self.fleet),
+            checks: Arc::clone(&self.checks),
             host: host.clone(),
             settings: settings.clone(),
-            clock: self.clock,
-            metrics: Arc::clone(&self.metrics),
         };
         Watched {
             host: host.clone(),
@@ -110,58 +96,12 @@ impl Watcher {
     }
 
     async fn probe(&self, failures: &mut u32) {
-        let Host {
-            id, address, port, ..
-        } = &self.host;
-        let began = Instant::now();
-        let asked = timeout(self.settings.timeout, ask(&self.host)).await;
-        let spent = began.elapsed();
-        let error = match asked {
-            Ok(Ok(())) => None,
-            Ok(Err(error)) if is_ours(&error) => {
-                // It says nothing of the host: what was known of it stays.
-                self.metrics.probed(spent, Probed::NotAsked);
-                warn!(host = %id, %error, "A host could not be probed");
-                return;
-            }
-            Ok(Err(error)) => Some(error.to_string()),
-            Err(_) => Some(format!("no answer within {:?}", self.settings.timeout)),
-        };
-        let came = error.as_ref().map_or(Probed::Answered, |_| Probed::Failed);
-        self.metrics.probed(spent, came);
-        *failures = if error.is_some() {
-            failures.saturating_add(1)
-        } else {
-            0
-        };
-        let now = self.clock.now();
-        let changed = self.fleet.note_answer(&self.host, error.is_none(), now);
-        match (changed, error) {
-            (None, _) => {}
-            (Some(_), Some(error)) => {
-                warn!(host = %id, %address, port, error, "Host does not answer RDP");
-            }
-            (Some(lasted), None) => {
-                info!(host = %id, %address, port, silent_seconds = lasted.as_secs(), "Host answers RDP");
-            }
+        match self.checks.probe(&self.host).await {
+            Check::Answers => *failures = 0,
+            Check::Fails(_) => *failures = failures.saturating_add(1),
+            Check::Unknown => {}
         }
     }
-}
-
-/// Every resolved address in turn; the last one's error tells.
-async fn ask(host: &Host) -> std::io::Result<()> {
-    let mut stream = TcpStream::connect((host.address.as_str(), host.port)).await?;
-    x224::ask(&mut stream).await
-}
-
-/// Whether a probe failed for want of something on this machine: descriptors,
-/// ports or memory.
-fn is_ours(error: &std::io::Error) -> bool {
-    // EMFILE, ENFILE, ENOBUFS and ENOMEM have no kind of their own.
-    let code = error.raw_os_error();
-    error.kind() == ErrorKind::AddrNotAvailable
-        || error.kind() == ErrorKind::OutOfMemory
-        || matches!(code, Some(23 | 24 | 105))
 }
 
 /// A host's own share of the interval, the same at every start.
@@ -172,8 +112,6 @@ fn share(host: &HostId) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Error;
-
     use super::*;
 
     #[test]
@@ -185,15 +123,5 @@ mod tests {
         assert!(shares[8] - shares[0] > 0.5, "{shares:?}");
         let widest = shares.windows(2).map(|w| w[1] - w[0]).fold(0.0, f64::max);
         assert!(widest < 0.5, "{shares:?}");
-    }
-
-    #[test]
-    fn what_this_machine_lacks_says_nothing_of_a_host() {
-        for code in [23, 24, 105, 99, 12] {
-            assert!(is_ours(&Error::from_raw_os_error(code)), "{code}");
-        }
-        for code in [111, 113, 104, 110] {
-            assert!(!is_ours(&Error::from_raw_os_error(code)), "{code}");
-        }
     }
 }

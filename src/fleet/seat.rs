@@ -8,9 +8,9 @@ use crate::placement::{Decision, HostId, Outcome, Snapshot, Timestamp, TunnelId,
 /// A tunnel's place on a host: counted from the decision until it is dropped.
 #[derive(Debug)]
 pub struct Seat {
-    fleet: Arc<Fleet>,
-    tunnel: TunnelId,
-    host: HostId,
+    pub(super) fleet: Arc<Fleet>,
+    pub(super) tunnel: TunnelId,
+    pub(super) host: HostId,
 }
 
 impl Fleet {
@@ -85,15 +85,6 @@ impl State {
 }
 
 impl Seat {
-    /// The tunnel's RDP connection stood.
-    pub fn stood(&self, now: Timestamp) {
-        self.update(|tunnels| {
-            if let Some(view) = tunnels.iter_mut().find(|t| t.tunnel == self.tunnel) {
-                view.stood = Some(now);
-            }
-        });
-    }
-
     fn update(&self, change: impl FnOnce(&mut Vec<TunnelView>)) {
         let host = &self.host;
         self.fleet

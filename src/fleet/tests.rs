@@ -47,7 +47,7 @@ fn ann() -> (UserKey, LeaseKey) {
     (user, key)
 }
 
-fn placed_on(host: &str) -> Decision {
+pub(super) fn placed_on(host: &str) -> Decision {
     let (user, key) = ann();
     Decision {
         generation: 0,

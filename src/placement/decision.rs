@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::aim::Trust;
+use super::breaker::Opening;
 use super::directory::ResourceKind;
 use super::identity::UserKey;
 use super::ids::{FarmId, HostId, ResourceId};
@@ -148,6 +149,9 @@ pub struct Candidate {
     /// configuration does, or nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order: Option<Arc<Order>>,
+    /// How its breaker opened; `None` where it is closed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub breaker: Option<Arc<Opening>>,
     /// Why it is not believed that the user has a session there; `None`: it is,
     /// or does not say so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -168,6 +172,8 @@ pub enum Exclusion {
     AgentSilent,
     /// Our probe of its RDP port fails.
     ProbeFails,
+    /// Its breaker is open, or half open with a tunnel trying already.
+    Breaker,
     /// Its agent says that nothing listens for RDP.
     NoListener,
     /// Its health is below the farm's minimum.
@@ -243,6 +249,7 @@ impl fmt::Display for Exclusion {
             Self::NotProbed => "not probed yet",
             Self::AgentSilent => "agent silent",
             Self::ProbeFails => "probe fails",
+            Self::Breaker => "breaker open",
             Self::NoListener => "RDP listener down",
             Self::Unhealthy => "health below minimum",
             Self::RemoteAppMissing => "RemoteApp missing",

@@ -35,7 +35,8 @@ pub(super) fn candidates(
             let reach = view.reach_amid(silence, now);
             let occupancy = view.occupancy(caps, now);
             let mode = view.mode(now);
-            let kept_out = exclusion(view, mode, reach, aim, rules)
+            let barred = view.barred(now).is_some();
+            let kept_out = exclusion(view, (mode, reach, barred), aim, rules)
                 .or_else(|| tried.contains(id).then_some(Exclusion::Tried));
             let order = view.modes.orders.at(now).filter(|_| mode != Mode::Online);
             Candidate {
@@ -47,6 +48,7 @@ pub(super) fn candidates(
                 occupancy,
                 exclusion: kept_out.or_else(|| over(occupancy, caps)),
                 order: order.cloned(),
+                breaker: view.breaker(now).opening().cloned(),
                 session_set_aside: None,
             }
         })
@@ -95,8 +97,7 @@ fn over(occupancy: Occupancy, caps: Caps) -> Option<Exclusion> {
 /// The first rule that keeps the host out of a new session.
 fn exclusion(
     view: &HostView,
-    mode: Mode,
-    reach: Reach,
+    (mode, reach, barred): (Mode, Reach, bool),
     aim: &Aim<'_>,
     rules: &Rules,
 ) -> Option<Exclusion> {
@@ -110,6 +111,9 @@ fn exclusion(
         Reach::Unknown => return Some(Exclusion::NotProbed),
         Reach::Silent => return Some(Exclusion::AgentSilent),
         Reach::Dead => return Some(Exclusion::ProbeFails),
+    }
+    if barred {
+        return Some(Exclusion::Breaker);
     }
     let minimum = aim.farm.overrides.min_health_score;
     if view.health() < minimum.unwrap_or(rules.min_health_score) {
@@ -156,7 +160,13 @@ fn refusal(aim: &Aim<'_>, candidates: &[Candidate]) -> Refusal {
     if candidates.is_empty() {
         return Refusal::EmptyFarm(farm);
     }
-    let reachable = |c: &Candidate| c.reach.is_good() && c.exclusion != Some(Exclusion::NoListener);
+    let fails = |c: &Candidate| {
+        matches!(
+            c.exclusion,
+            Some(Exclusion::NoListener | Exclusion::Breaker)
+        )
+    };
+    let reachable = |c: &Candidate| c.reach.is_good() && !fails(c);
     let waiting = |c: &Candidate| c.exclusion == Some(Exclusion::LogonsPending);
     if candidates.iter().any(waiting) {
         return Refusal::LogonsPending(farm);

@@ -6,6 +6,7 @@
 
 mod aim;
 mod alarm;
+mod breaker;
 mod count;
 mod decision;
 mod directory;
@@ -36,6 +37,10 @@ mod tests;
 
 pub use aim::{Aim, Astray, Request, Trust};
 pub use alarm::{Alarm, alarms};
+pub use breaker::{
+    Breaker, BreakerState, FLAPS, Failure, LONGEST, OpenedBy, Opening, Openings, QUIET, SHORTEST,
+    WINDOW,
+};
 pub use count::Known;
 pub use decision::{Candidate, Decision, Exclusion, Outcome, Placement, Reason, Refusal};
 pub use directory::{

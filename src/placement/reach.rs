@@ -99,11 +99,16 @@ impl HostView {
         let Probe::Failing { since } = self.probe else {
             return None;
         };
-        let proven = self
-            .tunnels
-            .iter()
-            .any(|t| t.stood.is_some_and(|at| at >= since));
-        (!proven).then(|| now.since(since))
+        (!self.is_proven()).then(|| now.since(since))
+    }
+
+    /// Whether a tunnel that is open stood after our probe began to fail.
+    pub fn is_proven(&self) -> bool {
+        let Probe::Failing { since } = self.probe else {
+            return false;
+        };
+        let mut stood = self.tunnels.iter().filter_map(|tunnel| tunnel.stood);
+        stood.any(|at| at >= since)
     }
 
     /// Whether new sessions can reach this host, by itself.

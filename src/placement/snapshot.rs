@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::aim::Trust;
+use super::breaker::Breaker;
 use super::count::Known;
 use super::directory::Directory;
 use super::identity::UserKey;
@@ -75,6 +76,8 @@ pub struct HostView {
     /// Since when it can be reached again after it could not; `None` where it
     /// could ever since we started. See [`Self::turned_usable`].
     pub usable_since: Option<Timestamp>,
+    /// What keeps newcomers from a host that answers and fails all the same.
+    pub breaker: Breaker,
 }
 
 /// What our own X.224 probe last said, and since when it says so.

@@ -19,7 +19,7 @@ use criterion::{BenchmarkId, Criterion, Throughput};
 use sessionguard::broker::Broker;
 use sessionguard::clock::Clock;
 use sessionguard::config::{Config, InForce};
-use sessionguard::fleet::{Fleet, Prober};
+use sessionguard::fleet::{Checks, Fleet, Prober};
 use sessionguard::placement::{
     Carriers, Claims, Directory, Farm, FarmOverrides, Host, LeaseKey, LeaseRecord, Mode, Outcome,
     ParameterValues, Request, Resource, ResourceKind, Rules, Timestamp, Trust, UserKey,
@@ -134,10 +134,8 @@ async fn broker() -> (Broker, TempDir) {
     }))
     .current();
     let prober = Prober {
-        fleet: Arc::clone(&fleet),
+        checks: Checks::new(Arc::clone(&fleet), config.clone(), clock, Arc::default()),
         config,
-        clock,
-        metrics: Arc::default(),
     };
     tokio::spawn(prober.run());
     fleet.probed().await;

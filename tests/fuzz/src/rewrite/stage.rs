@@ -11,7 +11,7 @@ use guac_protocol::{Decoder, Instruction, Limits};
 use sessionguard::broker::Broker;
 use sessionguard::clock::Clock;
 use sessionguard::config::{Config, Guacd, HostPort, InForce, Listen};
-use sessionguard::fleet::{Fleet, Prober};
+use sessionguard::fleet::{Checks, Fleet, Prober};
 use sessionguard::placement::{
     Directory, Farm, FarmOverrides, Host, Mode, ParameterValues, Resource, Rules, Timestamp,
 };
@@ -168,10 +168,8 @@ async fn probed(
     clock: Clock,
 ) {
     let prober = Prober {
-        fleet: Arc::clone(fleet),
+        checks: Checks::new(Arc::clone(fleet), config.clone(), clock, Arc::default()),
         config,
-        clock,
-        metrics: Arc::default(),
     };
     let answer = async {
         loop {
