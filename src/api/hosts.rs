@@ -9,6 +9,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::Api;
 use super::answer::{Answer, Told};
+use super::breaker::BreakerTold;
 use super::extract::{Filter, Named};
 use super::listing::{given, unknown};
 use super::modes::OrderTold;
@@ -49,6 +50,8 @@ pub(super) struct Host {
     probe_since: Option<String>,
     /// How long it has said so.
     probe_seconds: Option<u64>,
+    /// Its breaker; `None` where it is closed.
+    breaker: Option<BreakerTold>,
     /// Age of the agent's last report; `None` without one.
     report_age_seconds: Option<u64>,
     /// 0 to 100.
@@ -248,7 +251,7 @@ pub(super) fn all(snapshot: &Snapshot, now: Timestamp) -> Vec<Host> {
         for candidate in newcomer(snapshot, &farm.id, now) {
             let host = candidate.host.clone();
             let says = said.entry(host).or_default();
-            says.push(Newcomer::of(farm, &candidate));
+            says.push(Newcomer::of(farm, &candidate, now));
         }
     }
     let hosts = snapshot.hosts.iter();
@@ -261,8 +264,11 @@ pub(super) fn all(snapshot: &Snapshot, now: Timestamp) -> Vec<Host> {
 }
 
 impl Newcomer {
-    fn of(farm: &Farm, candidate: &Candidate) -> Self {
-        let rule = candidate.exclusion.map(|rule| rule.to_string());
+    fn of(farm: &Farm, candidate: &Candidate, now: Timestamp) -> Self {
+        let rule = candidate.exclusion.map(|rule| match &candidate.breaker {
+            Some(opening) if rule == Exclusion::Breaker => opening.told(now),
+            _ => rule.to_string(),
+        });
         let disabled = (!farm.enabled).then(|| "farm disabled".to_owned());
         Self {
             farm: farm.id.to_string(),
@@ -305,6 +311,7 @@ impl Host {
             probe,
             probe_since: since.map(rfc3339),
             probe_seconds: since.map(|since| now.since(since).as_secs()),
+            breaker: BreakerTold::of(view, now),
             report_age_seconds: report.map(|report| now.since(report.received).as_secs()),
             health: view.health(),
             active,

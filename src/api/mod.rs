@@ -42,6 +42,7 @@
 
 mod agents;
 mod answer;
+mod breaker;
 mod brief;
 mod caller;
 mod commands;

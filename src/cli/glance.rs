@@ -14,8 +14,8 @@ use super::table::{Paint, Table, Tone, plain};
 const FARMS: usize = 8;
 /// Hosts shown; the whole list is `hosts`'.
 const HOSTS: usize = 10;
-/// Orders shown of these hosts.
-const ORDERS: usize = 6;
+/// Breakers and orders told of these hosts.
+const NOTES: usize = 6;
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Host {
@@ -29,6 +29,7 @@ pub(super) struct Host {
     reach: String,
     probe: String,
     probe_seconds: Option<u64>,
+    breaker: Option<Breaker>,
     report_age_seconds: Option<u64>,
     active: u32,
     disconnected: u32,
@@ -36,6 +37,11 @@ pub(super) struct Host {
     agent: Option<Agent>,
     tunnels: u64,
     newcomer: Vec<Newcomer>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Breaker {
+    said: String,
 }
 
 #[derive(Debug, Deserialize)]
@@ -101,19 +107,21 @@ pub(super) fn show(hosts: &[Host], paint: Paint) -> String {
     }
     shown.push_str(&table.show(paint));
     rest(&mut shown, troubled.len(), HOSTS, "sessionguard hosts");
-    let listed = troubled.iter().take(HOSTS);
-    let orders: Vec<_> = listed.flat_map(|(_, host)| host.orders()).collect();
-    if !orders.is_empty() {
+    let listed = || troubled.iter().take(HOSTS).map(|(_, host)| host);
+    let breakers = listed().filter_map(|host| host.breaker());
+    let orders = listed().flat_map(|host| host.orders());
+    let notes: Vec<_> = breakers.chain(orders).collect();
+    if !notes.is_empty() {
         shown.push('\n');
     }
-    for order in orders.iter().take(ORDERS) {
+    for note in notes.iter().take(NOTES) {
         // Writing to a text cannot fail.
-        let _ = writeln!(shown, "{order}");
+        let _ = writeln!(shown, "{note}");
     }
     rest(
         &mut shown,
-        orders.len(),
-        ORDERS,
+        notes.len(),
+        NOTES,
         "sessionguard status -o json",
     );
     shown
@@ -173,6 +181,12 @@ impl Host {
     fn is_open_in(&self, farm: &str) -> bool {
         let mut says = self.newcomer.iter();
         says.any(|says| says.farm == farm && says.out.is_none())
+    }
+
+    /// Why nobody new is placed there, where users failed there.
+    fn breaker(&self) -> Option<String> {
+        let breaker = self.breaker.as_ref();
+        breaker.map(|breaker| format!("{}: {}", self.id, breaker.said))
     }
 
     fn trouble(&self) -> Option<Trouble> {

@@ -52,3 +52,6 @@ impl State {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,7 +12,7 @@ use crate::placement::{
 
 const NOW: Timestamp = Timestamp::from_millis(1_000_000);
 
-fn fleet() -> Arc<Fleet> {
+pub(super) fn fleet() -> Arc<Fleet> {
     let host = |id: &str| Host {
         id: id.into(),
         address: format!("{id}.example.com"),

@@ -4,14 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Page;
 use crate::placement::{
-    Alarm, FarmId, HostId, Known, LeaseKey, Mode, Reach, Snapshot, Timestamp, alarms, newcomer,
-    reach,
+    Alarm, BreakerState, FarmId, HostId, Known, LeaseKey, Mode, Reach, Snapshot, Timestamp, alarms,
+    newcomer, reach,
 };
 
 /// Puts the figures of every configured host and farm on a page. A host that
 /// was taken out has none, though it may be in use still.
 pub fn picture(page: &mut Page, snapshot: &Snapshot, now: Timestamp) {
     states(page, snapshot, now);
+    breakers(page, snapshot, now);
     heartbeats(page, snapshot, now);
     sessions(page, snapshot, now);
     scores(page, snapshot, now);
@@ -63,6 +64,37 @@ fn states(page: &mut Page, snapshot: &Snapshot, now: Timestamp) {
         ] {
             let labels = [("host", id.as_str()), ("state", state)];
             samples.put(&labels, f64::from(u8::from(is_so)));
+        }
+    }
+}
+
+fn breakers(page: &mut Page, snapshot: &Snapshot, now: Timestamp) {
+    let mut samples = page.gauge(
+        "host_breaker",
+        "Whether a host's breaker is in this state; where in neither it is closed.",
+    );
+    for (id, view) in configured(snapshot) {
+        let state = view.breaker(now);
+        for (word, is_so) in [
+            ("open", matches!(state, BreakerState::Open(_))),
+            ("half-open", matches!(state, BreakerState::HalfOpen(_))),
+        ] {
+            let labels = [("host", id.as_str()), ("state", word)];
+            samples.put(&labels, f64::from(u8::from(is_so)));
+        }
+    }
+    let mut samples = page.counter(
+        "breaker_openings",
+        "How often a host's breaker opened, by cause.",
+    );
+    for (id, view) in configured(snapshot) {
+        let openings = view.breaker.openings();
+        for (cause, count) in [
+            ("attempts", openings.attempts),
+            ("trial", openings.trial),
+            ("flapping", openings.flapping),
+        ] {
+            samples.count(&[("host", id.as_str()), ("cause", cause)], count);
         }
     }
 }

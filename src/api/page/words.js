@@ -93,6 +93,7 @@ const RULES = {
   "not-probed": "not probed yet",
   "agent-silent": "agent silent",
   "probe-fails": "probe fails",
+  breaker: "breaker open",
   "no-listener": "RDP listener down",
   unhealthy: "health below minimum",
   "remote-app-missing": "RemoteApp missing",

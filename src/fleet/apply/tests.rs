@@ -142,6 +142,33 @@ fn a_host_that_moved_is_probed_anew_and_an_answer_from_the_old_place_is_void() {
 }
 
 #[test]
+fn a_host_that_moved_or_got_another_mode_begins_with_a_closed_breaker() {
+    let is_open = |fleet: &Fleet| {
+        let view = view(fleet, "a").unwrap();
+        view.breaker(NOW).opening().is_some()
+    };
+    for (change, stays) in [
+        (host("a", 3389, Mode::Online), true),
+        (host("a", 3390, Mode::Online), false),
+        (host("a", 3389, Mode::Drain), false),
+    ] {
+        let fleet = fleet(&["a"]);
+        for (who, resource) in [("ann", "erp"), ("bob", "desktop")] {
+            let decision = Decision {
+                user: UserKey::new(who, ""),
+                resource: Some(resource.into()),
+                ..crate::fleet::tests::placed_on("a")
+            };
+            let (_, seat) = fleet.seat(&who.into(), NOW, |_| decision);
+            seat.unwrap().failed(NOW);
+        }
+        assert!(is_open(&fleet));
+        fleet.apply(directory([change]), NOW);
+        assert_eq!(is_open(&fleet), stays);
+    }
+}
+
+#[test]
 fn a_mode_follows_the_files_until_one_is_ordered() {
     let fleet = fleet(&["a"]);
     fleet.apply(directory([host("a", 3389, Mode::Maintenance)]), NOW);

@@ -5,6 +5,8 @@
 mod build;
 mod cases;
 
+mod breaker;
+mod breaker_laws;
 mod capacity;
 mod capacity_laws;
 mod carriers;

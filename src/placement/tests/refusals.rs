@@ -97,6 +97,7 @@ fn exclusions_read_and_serialise_alike_everywhere() {
         (NotProbed, "not probed yet", "not-probed"),
         (AgentSilent, "agent silent", "agent-silent"),
         (ProbeFails, "probe fails", "probe-fails"),
+        (Breaker, "breaker open", "breaker"),
         (NoListener, "RDP listener down", "no-listener"),
         (Unhealthy, "health below minimum", "unhealthy"),
         (RemoteAppMissing, "RemoteApp missing", "remote-app-missing"),
