@@ -19,6 +19,7 @@ mod suite {
     mod api;
     mod asking;
     mod audit;
+    mod breaker;
     mod capacity;
     mod carriers;
     mod commands;

@@ -15,6 +15,7 @@ use crate::placement::{
 use crate::store::{Answer as StoreAnswer, Embedded, Replaced, Version};
 
 mod again;
+mod attempts;
 mod commits;
 mod doubt;
 mod names;

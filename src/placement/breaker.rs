@@ -304,10 +304,15 @@ impl HostView {
         failure.is_some_and(|failure| self.breaker.failed(failure, fresh_since))
     }
 
-    /// A tunnel stood there. True where that closed the breaker.
+    /// A tunnel stood there. True where that closed the breaker: from then on
+    /// the host is filled slowly, as every host that turned usable.
     pub fn attempt_stood(&mut self, now: Timestamp) -> bool {
         let fresh_since = self.modes.online_since(now);
-        self.breaker.stood(now, fresh_since)
+        let closed = self.breaker.stood(now, fresh_since);
+        if closed {
+            self.usable_since = Some(now);
+        }
+        closed
     }
 
     /// The probe answers after it failed, or fails after it answered.

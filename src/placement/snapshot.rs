@@ -73,8 +73,8 @@ pub struct HostView {
     pub tunnels: Vec<TunnelView>,
     /// Leases that linger here without a tunnel, with their ends.
     pub lingering: BTreeMap<LeaseKey, Timestamp>,
-    /// Since when it can be reached again after it could not; `None` where it
-    /// could ever since we started. See [`Self::turned_usable`].
+    /// Since when it can be reached again after it could not, or its breaker let
+    /// nobody new in; `None` where it could ever since we started. See [`Self::turned_usable`].
     pub usable_since: Option<Timestamp>,
     /// What keeps newcomers from a host that answers and fails all the same.
     pub breaker: Breaker,

@@ -17,10 +17,10 @@
 //!
 //! `scene` and `script` say what is configured and what may happen, `day` and
 //! `happen` let it happen, `world` is what is true, `broker` and `keeper` how
-//! the process keeps its picture; `model`, `timetable`, `figures`, `expect` and
-//! `sightings` are what the rules make of it, `liar` what an agent makes up,
-//! `verdict` and `sweep` whether that came out. `sabotage` shows that broken
-//! rules are noticed.
+//! the process keeps its picture; `model`, `timetable`, `breaker`, `figures`,
+//! `expect` and `sightings` are what the rules make of it, `liar` what an agent
+//! makes up, `verdict` and `sweep` whether that came out. `sabotage` shows that
+//! broken rules are noticed.
 //!
 //! Not rolled here: several replicas, a store that fails, a process frozen for
 //! longer than its claims live, clients whose names are marks, and more
@@ -31,6 +31,7 @@ use sessionguard::placement::decide;
 use tally::Tally;
 
 mod ask;
+mod breaker;
 mod broker;
 mod day;
 mod dice;
@@ -108,6 +109,10 @@ fn is_not_vacuous(tally: &Tally) {
         ("signed out", 500),
         ("lie about somebody known elsewhere", 300),
         ("lie about somebody else", 1_000),
+        ("breaker opened by attempts", 500),
+        ("breaker opened by a flapping probe", 500),
+        ("newcomer kept out by a breaker", 500),
+        ("newcomer tries a half-open breaker", 100),
     ] {
         let count = tally.outcomes.get(outcome).copied().unwrap_or_default();
         assert!(count >= least, "only {count} of {least}: {outcome}");

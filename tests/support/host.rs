@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -22,6 +22,7 @@ const FAILURE: [u8; 19] = [
 pub(crate) struct ScriptedHost {
     address: SocketAddr,
     asked: Arc<AtomicUsize>,
+    up: Arc<AtomicBool>,
 }
 
 impl ScriptedHost {
@@ -52,14 +53,22 @@ impl ScriptedHost {
     fn on(listener: TcpListener, answer: &'static [u8]) -> Self {
         let address = listener.local_addr().unwrap();
         let asked = Arc::new(AtomicUsize::new(0));
-        let count = Arc::clone(&asked);
+        let up = Arc::new(AtomicBool::new(true));
+        let (count, is_up) = (Arc::clone(&asked), Arc::clone(&up));
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
                 count.fetch_add(1, Ordering::SeqCst);
-                thread::spawn(move || attend(stream, answer));
+                if is_up.load(Ordering::SeqCst) {
+                    thread::spawn(move || attend(stream, answer));
+                }
             }
         });
-        Self { address, asked }
+        Self { address, asked, up }
+    }
+
+    /// From now on it answers, or hangs up on whoever connects.
+    pub(crate) fn answer(&self, does: bool) {
+        self.up.store(does, Ordering::SeqCst);
     }
 
     pub(crate) fn address(&self) -> SocketAddr {

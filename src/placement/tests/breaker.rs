@@ -179,6 +179,7 @@ fn after_its_time_it_is_half_open_until_a_tunnel_stands_or_fails() {
     let mut well = Watched::opened(0);
     assert!(well.stands(6));
     assert_eq!(well.state(6), "closed");
+    assert_eq!(well.0.turned_usable(at(6)), Some(at(6)), "filled slowly");
     assert!(!well.stands(7), "it was closed");
     let mut ill = Watched::opened(0);
     assert!(ill.fails(6, "cid", "erp"));

@@ -121,10 +121,25 @@ impl Broker {
         lag: Duration,
         now: Timestamp,
     ) {
-        self.tunnel(host, tunnel, |seat| seat.stood = Some(now));
+        self.host(host, |view| {
+            if let Some(seat) = view.tunnels.iter_mut().find(|t| t.tunnel == *tunnel) {
+                seat.stood = Some(now);
+                view.attempt_stood(now);
+            }
+        });
         if let Some(kept) = self.kept.get_mut(tunnel) {
             (kept.stood, kept.due) = (Some(now), kept.due.min(now + lag));
         }
+    }
+
+    /// The tunnel's attempt failed.
+    pub(super) fn attempt_failed(&mut self, tunnel: &TunnelId, host: &HostId, now: Timestamp) {
+        self.host(host, |view| {
+            let seat = view.tunnels.iter().find(|t| t.tunnel == *tunnel).cloned();
+            if let Some(seat) = seat {
+                view.attempt_failed(&seat, now);
+            }
+        });
     }
 
     /// The tunnel is gone; the keeper writes it after `lag`, or with what is due sooner.
@@ -198,6 +213,12 @@ impl Broker {
             return;
         }
         self.host(host, |view| {
+            let returned = answers && view.failing_for(now).is_some();
+            match view.probe {
+                Probe::Answering { .. } if !answers => _ = view.probe_changed(false, now),
+                Probe::Failing { .. } if answers => _ = view.probe_changed(returned, now),
+                _ => {}
+            }
             view.probe = match (view.probe, answers) {
                 (same @ Probe::Answering { .. }, true) | (same @ Probe::Failing { .. }, false) => {
                     same
@@ -284,6 +305,7 @@ impl Broker {
             let view = self.snapshot.hosts.entry(host.id.clone()).or_default();
             let view = Arc::make_mut(view);
             view.probe = Probe::Unknown;
+            view.reset_breaker();
             view.modes.orders = self.orders.get(&host.id).cloned().unwrap_or_default();
         }
         if directory.hosts().any(|host| is_new(&host.id)) {

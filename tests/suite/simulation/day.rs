@@ -124,7 +124,7 @@ impl Day {
     pub(super) fn hear(&mut self, news: Vec<News>) -> Checked {
         for item in news {
             match item {
-                News::Probe(host, answers) => self.broker.probed(&host, answers, self.now),
+                News::Probe(host, answers) => self.hear_probe(&host, answers),
                 News::Report(host, report) => {
                     let count = report.sessions.len();
                     self.log
@@ -134,6 +134,17 @@ impl Day {
             }
         }
         Ok(())
+    }
+
+    fn hear_probe(&mut self, host: &HostId, answers: bool) {
+        self.broker.probed(host, answers, self.now);
+        // Hosts out of the configuration are not asked.
+        let configured = self.scene.hosts.iter().any(|known| known.id == *host);
+        if configured && self.model.probed(host, answers, self.now) {
+            self.log
+                .say(self.now, || format!("{host} flaps: its breaker opens"));
+            self.tally.happened("breaker opened by a flapping probe");
+        }
     }
 
     pub(super) fn probe_all(&mut self) {
@@ -167,8 +178,15 @@ impl Day {
 
     pub(super) fn meet(&mut self, life: Life) {
         match life.fate {
-            Fate::Stand if self.world.machine(&life.host).up => self.stand(life),
-            Fate::Stand | Fate::GiveUp => self.end(&life),
+            Fate::Stand => {
+                let machine = self.world.machine(&life.host);
+                if machine.up && !machine.sick {
+                    self.stand(life);
+                } else {
+                    self.fail(&life);
+                }
+            }
+            Fate::GiveUp => self.end(&life),
             Fate::Leave => self.leave(&life),
             Fate::LogOff => self.log_off(&life),
         }
@@ -199,6 +217,21 @@ impl Day {
         let life = self.lives.iter_mut().find(|l| l.id == life.id).unwrap();
         (life.stands, life.fate, life.at) = (true, fate, now + after);
         self.tally.stood += 1;
+    }
+
+    /// The machine fails the attempt.
+    fn fail(&mut self, life: &Life) {
+        let now = self.now;
+        self.log.say(now, || {
+            format!("{} of {} fails on {}", life.id, life.account, life.host)
+        });
+        self.broker.attempt_failed(&life.id, &life.host, now);
+        if self.model.attempt_failed(&life.id, now) {
+            self.log
+                .say(now, || format!("the breaker of {} opens", life.host));
+            self.tally.happened("breaker opened by attempts");
+        }
+        self.end(life);
     }
 
     /// The tunnel is gone, for whatever reason.

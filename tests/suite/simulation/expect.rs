@@ -286,7 +286,7 @@ impl<'a> Ground<'a> {
         // A host out of service is asked no further: its listener does not count.
         let reached = all.values().any(|f| {
             is_good(f.signal(self.scene, excused))
-                && (!in_service(f) || self.ill(f, farm) || listens(f))
+                && (!in_service(f) || !f.barred() && (self.ill(f, farm) || listens(f)))
         });
         let withdrawn = !all.values().any(in_service);
         Expect::Refused(if reached || withdrawn {
@@ -319,6 +319,7 @@ impl<'a> Ground<'a> {
         let report = figures.view.report.as_ref();
         figures.mode == Mode::Online
             && is_good(figures.signal(self.scene, excused))
+            && !figures.barred()
             && !self.ill(figures, farm)
             && report.is_none_or(|r| r.rdp_listener_ok && !lacks(r))
     }

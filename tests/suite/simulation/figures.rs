@@ -9,6 +9,7 @@ use sessionguard::placement::{
 };
 
 use super::ask::Who;
+use super::breaker::Gate;
 use super::model::{Model, Seat};
 use super::scene::Scene;
 
@@ -96,6 +97,17 @@ impl<'a> Figures<'a> {
             Some(_) => Signal::Silent,
             None if self.view.probe == Probe::Unknown => Signal::NeverHeard,
             None => Signal::Good,
+        }
+    }
+
+    /// Whether its breaker keeps newcomers out: it is open, or somebody tries
+    /// already.
+    pub(super) fn barred(&self) -> bool {
+        let tries = |seat: &&'a Seat| seat.stood.is_none() && self.now.since(seat.since) < MINUTE;
+        match self.model.gate(self.host, self.now) {
+            Gate::Closed => false,
+            Gate::Half => self.seats.iter().any(tries),
+            Gate::Open => true,
         }
     }
 

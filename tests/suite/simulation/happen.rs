@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use sessionguard::placement::{
-    HostId, LeaseRecord, Mode, Outcome, SessionState, TunnelId, UserKey,
+    Candidate, Exclusion, HostId, LeaseRecord, Mode, Outcome, Reason, SessionState, TunnelId,
+    UserKey,
 };
 
 use super::ask::Ask;
+use super::breaker::Gate;
 use super::day::{Checked, Day, Life};
 use super::dice::Dice;
 use super::expect::Ground;
@@ -117,13 +119,22 @@ impl Day {
         if let Some(lie) = lie {
             *self.tally.outcomes.entry(lie).or_default() += 1;
         }
+        let barred = |c: &Candidate| c.exclusion == Some(Exclusion::Breaker);
+        if decision.candidates.iter().any(barred) {
+            self.tally.happened("newcomer kept out by a breaker");
+        }
         let (Outcome::Placed(placement), true) = (&decision.outcome, seats) else {
             return Ok(None);
         };
         self.tunnels += 1;
         let id = TunnelId::from(format!("t{:06}", self.tunnels));
-        let (farm, key) = (drawn.farm.unwrap().id.clone(), drawn.key);
-        let seat = Seat::new(key, farm, placement.host.clone(), ask.disagrees());
+        let resource = drawn.resource.map(|resource| resource.id.clone());
+        let (aim, key) = ((drawn.farm.unwrap().id.clone(), resource), drawn.key);
+        if placement.reason == Reason::Score && self.model.gate(&placement.host, now) == Gate::Half
+        {
+            self.tally.happened("newcomer tries a half-open breaker");
+        }
+        let seat = Seat::new(key, aim, placement.host.clone(), ask.disagrees());
         self.model.seated(id.clone(), seat, now);
         if !self.broker.seat(&decision, placement, &id, now) {
             broken(
@@ -155,6 +166,11 @@ impl Day {
             Event::Crash => self.crash(&host),
             Event::Agent => self.world.machine(&host).mute = self.dice.chance(40),
             Event::ProbePath => self.world.machine(&host).probe_blocked = self.dice.chance(35),
+            Event::Sick => self.world.machine(&host).sick = self.dice.chance(60),
+            Event::Flap => {
+                let until = now + self.dice.seconds(30, 400);
+                self.world.machine(&host).flaps_until = until;
+            }
             Event::Mode => {
                 let mode = match self.dice.below(10) {
                     0..=5 => Mode::Online,
@@ -176,7 +192,11 @@ impl Day {
     }
 
     fn configure(&mut self, change: fn(&mut Scene, &mut Dice)) {
+        let before: Vec<_> = self.scene.hosts.iter().map(|h| h.id.clone()).collect();
         change(&mut self.scene, &mut self.dice);
+        for host in self.scene.hosts.iter().filter(|h| !before.contains(&h.id)) {
+            self.model.breakers.forget(&host.id);
+        }
         self.broker.configure(self.scene.directory(), self.now);
     }
 

@@ -13,6 +13,7 @@ use std::time::Duration;
 use sessionguard::placement::{FarmId, HostId, Mode, Order, ResourceId, Timestamp, TunnelId};
 
 use super::ask::Who;
+use super::breaker::{Breakers, Gate};
 use super::keeper::Written;
 use super::scene::Scene;
 use super::timetable::Timetable;
@@ -40,6 +41,7 @@ pub(super) struct Model {
     been: BTreeMap<Who, BTreeSet<HostId>>,
     last: BTreeMap<(Key, FarmId), HostId>,
     modes: BTreeMap<HostId, Timetable>,
+    pub(super) breakers: Breakers,
 }
 
 /// Where a user belongs without a tunnel.
@@ -54,6 +56,7 @@ pub(super) struct Home {
 pub(super) struct Seat {
     pub(super) key: Option<Key>,
     pub(super) farm: FarmId,
+    pub(super) resource: Option<ResourceId>,
     pub(super) host: HostId,
     pub(super) since: Timestamp,
     pub(super) stood: Option<Timestamp>,
@@ -71,10 +74,16 @@ pub(super) struct Seat {
 }
 
 impl Seat {
-    pub(super) fn new(key: Option<Key>, farm: FarmId, host: HostId, doubtful: bool) -> Self {
+    pub(super) fn new(
+        key: Option<Key>,
+        (farm, resource): (FarmId, Option<ResourceId>),
+        host: HostId,
+        doubtful: bool,
+    ) -> Self {
         Self {
             key,
             farm,
+            resource,
             host,
             since: Timestamp::default(),
             stood: None,
@@ -153,6 +162,31 @@ impl Model {
         known.map_or((Mode::Online, None), |known| {
             (known.mode, known.turned_online)
         })
+    }
+
+    /// What lets somebody new onto a host.
+    pub(super) fn gate(&self, host: &HostId, now: Timestamp) -> Gate {
+        self.breakers.gate(host, now, self.mode(host, now).1)
+    }
+
+    /// A tunnel's attempt failed. True where that opens the host's breaker.
+    pub(super) fn attempt_failed(&mut self, id: &TunnelId, now: Timestamp) -> bool {
+        let seat = &self.seats[id];
+        let (Some(who), false) = (seat.who().cloned(), seat.doubtful) else {
+            return false;
+        };
+        let (host, resource) = (seat.host.clone(), seat.resource.clone());
+        let worked_on = self.mode(&host, now).1;
+        self.breakers.failed(&host, (who, resource), now, worked_on)
+    }
+
+    /// What a probe found. True where that opens the host's breaker.
+    pub(super) fn probed(&mut self, host: &HostId, answers: bool, now: Timestamp) -> bool {
+        let worked_on = self.mode(host, now).1;
+        let stood = self.open_on(host).into_iter().filter_map(|seat| seat.stood);
+        let stood: Vec<_> = stood.collect();
+        let proven = |since| stood.iter().any(|at| *at >= since);
+        self.breakers.probed(host, answers, proven, now, worked_on)
     }
 
     /// Open tunnels on a host.
@@ -240,6 +274,9 @@ impl Model {
     pub(super) fn stood(&mut self, id: &TunnelId, now: Timestamp) {
         if let Some(seat) = self.seats.get_mut(id) {
             seat.stood = Some(now);
+            let host = seat.host.clone();
+            let worked_on = self.mode(&host, now).1;
+            self.breakers.stood(&host, now, worked_on);
         }
     }
 
@@ -309,6 +346,7 @@ impl Model {
     /// The process died: no tunnel and nothing unwritten is left of it.
     pub(super) fn died(&mut self, now: Timestamp) {
         self.seats.clear();
+        self.breakers = Breakers::default();
         self.been.clear();
         for ((key, _), host) in &self.last {
             let been = self.been.entry(key.who.clone()).or_default();

@@ -96,6 +96,10 @@ fn forgets_drain(s: &Snapshot, r: &Request, l: &LeaseRecord, now: Timestamp) -> 
 /// Every seat looks too old to be a logon under way.
 fn forgets_pending(s: &Snapshot, r: &Request, l: &LeaseRecord, now: Timestamp) -> Decision {
     let blind = seen(s, |view| {
+        // A breaker that is half open looks at them as well.
+        if view.breaker(now).opening().is_some() {
+            return;
+        }
         for tunnel in &mut view.tunnels {
             tunnel.since = now - UNSEEN;
         }
@@ -135,6 +139,19 @@ fn forgets_farms(s: &Snapshot, r: &Request, l: &LeaseRecord, now: Timestamp) -> 
     forgetful(right, decide(&blind, r, l, now), |placement| {
         farm.is_some_and(|farm| !s.directory.is_member(&farm, &placement.host))
     })
+}
+
+/// No breaker is ever open.
+fn forgets_breakers(s: &Snapshot, r: &Request, l: &LeaseRecord, now: Timestamp) -> Decision {
+    let blind = seen(s, HostView::reset_breaker);
+    forgetful(
+        decide(s, r, l, now),
+        decide(&blind, r, l, now),
+        |placement| {
+            let barred = s.hosts[&placement.host].barred(now).is_some();
+            placement.reason == Reason::Score && barred
+        },
+    )
 }
 
 /// No host is ever full.
@@ -186,6 +203,11 @@ fn a_host_in_maintenance_that_is_chosen_is_noticed() {
 #[test]
 fn somebody_new_on_a_draining_host_is_noticed() {
     is_noticed(Rule::Drain, forgets_drain);
+}
+
+#[test]
+fn somebody_new_on_a_host_whose_breaker_is_open_is_noticed() {
+    is_noticed(Rule::Breaker, forgets_breakers);
 }
 
 #[test]

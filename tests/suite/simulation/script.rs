@@ -29,6 +29,10 @@ pub(super) enum Event {
     Agent,
     /// Probes are swallowed on the way, or come through again.
     ProbePath,
+    /// A machine fails every logon though it answers, or is well again.
+    Sick,
+    /// A machine answers now and then for a while.
+    Flap,
     /// A host gets another mode.
     Mode,
     /// A host joins or leaves a farm.
@@ -68,6 +72,8 @@ impl Event {
             716..=718 => Self::Kill,
             719..=720 => Self::Stop,
             721..=724 => Self::SwapHost,
+            725..=734 => Self::Sick,
+            735..=739 => Self::Flap,
             _ => Self::Nothing,
         }
     }

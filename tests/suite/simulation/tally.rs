@@ -24,6 +24,10 @@ impl Tally {
         *self.outcomes.entry(outcome).or_default() += 1;
     }
 
+    pub(super) fn happened(&mut self, what: &'static str) {
+        *self.outcomes.entry(what).or_default() += 1;
+    }
+
     pub(super) fn add(&mut self, other: Self) {
         self.days += 1;
         self.steps += other.steps;

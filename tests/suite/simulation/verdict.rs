@@ -28,6 +28,7 @@ pub(super) enum Rule {
     Trust,
     /// I11.
     Drain,
+    Breaker,
     /// I14.
     MaxSessions,
     PendingCap,
@@ -64,6 +65,7 @@ impl fmt::Display for Rule {
             Self::OneHost => "one host a lease key and farm",
             Self::Trust => "nobody we know elsewhere follows a lie",
             Self::Drain => "a draining host gets returning users only",
+            Self::Breaker => "nobody new where the breaker is open",
             Self::MaxSessions => "new sessions never go beyond max_sessions",
             Self::PendingCap => "logons under way stay within their cap",
             Self::Returning => "a returning user gets the own host",
@@ -166,6 +168,9 @@ fn safe(ground: &Ground<'_>, drawn: &Drawn<'_>, placement: &Placement) -> Result
     let newcomer = !belongs(ground, drawn, host);
     if newcomer && figures.mode == Mode::Drain {
         return broken(Rule::Drain, format!("somebody new on {host}"));
+    }
+    if placement.reason == Reason::Score && figures.barred() {
+        return broken(Rule::Breaker, format!("somebody new on {host}"));
     }
     let full = bounds
         .sessions

@@ -32,6 +32,10 @@ pub(super) struct Machine {
     pub(super) mute: bool,
     /// Something between us and the machine swallows our probes.
     pub(super) probe_blocked: bool,
+    /// It fails every logon, though it answers.
+    pub(super) sick: bool,
+    /// Until then it answers one probe and not the other.
+    pub(super) flaps_until: Timestamp,
     /// It reports users without their domain.
     bare: bool,
     /// It reports users who are not there.
@@ -95,7 +99,8 @@ impl World {
             machine.boot(now);
             if machine.next_probe <= now {
                 machine.next_probe = now + EVERY;
-                let answers = machine.up && machine.listens && !machine.probe_blocked;
+                let away = machine.flaps_until > now && dice.chance(50);
+                let answers = machine.up && machine.listens && !machine.probe_blocked && !away;
                 news.push(News::Probe(host.clone(), answers));
             }
             let speaks = machine.has_agent && machine.up && !machine.mute;
@@ -156,6 +161,7 @@ impl World {
             machine.next_probe = machine.next_probe.min(now + EVERY);
             machine.next_report = machine.next_report.min(now + EVERY);
             machine.back = machine.back.min(now + Duration::from_secs(200));
+            machine.flaps_until = now;
         }
         for flight in &mut self.flights {
             flight.due = flight.due.min(now);
@@ -181,6 +187,8 @@ impl Machine {
             has_agent,
             mute: false,
             probe_blocked: false,
+            sick: false,
+            flaps_until: now,
             bare: dice.chance(20),
             lies: false,
             health: 100,
