@@ -54,6 +54,8 @@ fn a_host_that_flaps_gets_one_tunnel_to_try_and_everybody_once_that_stood() {
     let (mut ann, mut peer) = stage.tunnel(&Visit::office("ann"));
     let refused = Visit::office("bob").refused_at(broker);
     assert_eq!(refused.code, 0x208, "the page asks again by itself");
+    // guacd saw him come, too.
+    drop(stage.guacd.next());
     let explained = said(
         &stage.site,
         &["explain", "--user", "bob", "--resource", "office"],
