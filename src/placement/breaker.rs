@@ -276,6 +276,10 @@ impl Failure {
 impl HostView {
     /// What the host's breaker lets through.
     pub fn breaker(&self, now: Timestamp) -> BreakerState<'_> {
+        // Nearly every host of every decision.
+        if self.breaker.opening.is_none() {
+            return BreakerState::Closed;
+        }
         self.breaker.at(now, self.modes.online_since(now))
     }
 
