@@ -14,6 +14,7 @@ mod visits;
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, timeout_at};
