@@ -22,8 +22,10 @@ use crate::broker::{Broker, Decisions, Keeper, Modes, Recorder};
 use crate::clock::Clock;
 use crate::commands::{Commands, Restarts};
 use crate::config::{
-    ApiListen, Apply, AuditTarget, Cause, Config, InForce, LogLevel, Origin, Reload, Reloader,
+    Apply, AuditTarget, Cause, Config, InForce, LogLevel, Origin, Reload, Reloader,
 };
+use crate::descriptors::Descriptors;
+use crate::entrance;
 use crate::fleet::{Checks, Fleet, Prober};
 use crate::keys::{Keyring, Uses};
 use crate::metrics::{Metered, Metrics};
@@ -31,7 +33,7 @@ use crate::reports::{Intake, Keeping};
 use crate::shutdown::{Hangups, Shutdown};
 use crate::store::{Embedded, StoreError};
 use crate::tls::{self, Certificates};
-use crate::tunnel::{self, Door, Gateway};
+use crate::tunnel::{self, Door, Gateway, Room};
 
 /// How long tunnels that were told to end may take over it.
 const LAST_WORDS: Duration = Duration::from_secs(10);
@@ -39,6 +41,7 @@ const LAST_WORDS: Duration = Duration::from_secs(10);
 /// A broker that is ready to run.
 #[derive(Debug)]
 pub struct App {
+    descriptors: Descriptors,
     gateway: Arc<Gateway>,
     doors: Vec<Door>,
     certificates: Arc<Certificates>,
@@ -142,12 +145,13 @@ impl App {
     /// # Errors
     /// What keeps it from starting; nothing runs then.
     pub async fn build(config: &Config, shutdown: Shutdown) -> Result<Self, StartError> {
+        let descriptors = Descriptors::raise();
         let certificates = Arc::new(Certificates::default());
         certificates.load(config)?;
         let mut doors = Vec::with_capacity(config.listen.len());
         for listen in &config.listen {
             let address = listen.address;
-            let bound = TcpListener::bind(address).await;
+            let bound = entrance::listen(address).and_then(TcpListener::from_std);
             let listener = bound.map_err(|error| StartError::Listen { address, error })?;
             let tls = listen.tls.as_ref().map(|tls| certificates.acceptor(tls));
             doors.push(Door {
@@ -165,13 +169,13 @@ impl App {
         let admin = config.admin_socket();
         let admin = admin.map(|path| AdminSocket::bind(&path)).transpose()?;
         let api = match config.api.listen {
-            ApiListen::At(address) => {
+            Some(address) => {
                 let tls = config.api.tls.as_ref();
                 let tls = tls.map(|tls| certificates.acceptor(tls)).transpose()?;
                 let bound = ApiListener::bind(address, tls);
                 Some(bound.map_err(|error| StartError::Api { address, error })?)
             }
-            ApiListen::Off => None,
+            None => None,
         };
         let target = &config.log.audit;
         let audit = Audit::open(target).map_err(|error| StartError::Audit {
@@ -204,6 +208,10 @@ impl App {
             &shutdown,
             clock,
         );
+        let gateway = gateway.within(Room {
+            tunnels: descriptors.tunnels(),
+            connections: descriptors.connections(),
+        });
         let prober = Prober {
             checks,
             config: in_force.current(),
@@ -212,6 +220,7 @@ impl App {
             metrics,
             fleet: Arc::clone(&fleet),
             tunnels: Arc::clone(gateway.tunnels()),
+            limits: Arc::clone(gateway.limits()),
             decisions,
             store,
             certificates: Arc::clone(&certificates),
@@ -222,6 +231,7 @@ impl App {
             clock,
         };
         Ok(Self {
+            descriptors,
             gateway: Arc::new(gateway),
             doors,
             certificates,
@@ -291,6 +301,11 @@ impl App {
 
     /// Runs until it is told to stop and its tunnels have ended.
     pub async fn run(self) {
+        say_what_there_is_room_for(
+            self.descriptors,
+            &self.in_force.current().get(),
+            &self.gateway,
+        );
         let background = TaskTracker::new();
         let stopped = CancellationToken::new();
         let (mut listening, mut health) = (Arc::default(), None);
@@ -320,6 +335,7 @@ impl App {
             commands: self.commands,
             restarts,
             tunnels: Arc::clone(self.gateway.tunnels()),
+            limits: Arc::clone(self.gateway.limits()),
             trail: self.trail,
             config: self.in_force.current(),
             reload: self
@@ -332,7 +348,8 @@ impl App {
         });
         // A broker that cannot be asked still places.
         let admin = self.admin.map(|socket| socket.serve(Arc::clone(&api)));
-        let listener = self.api.map(|listener| listener.serve(Arc::clone(&api)));
+        let callers = self.descriptors.callers();
+        let listener = self.api.map(|it| it.serve(Arc::clone(&api), callers));
         let asked = [admin, listener].map(|served| {
             let served = served.transpose();
             served.unwrap_or_else(|error| {
@@ -398,6 +415,25 @@ impl Reloading {
             }
         };
         tokio::join!(self.reloader.run(), ask);
+    }
+}
+
+fn say_what_there_is_room_for(descriptors: Descriptors, config: &Config, gateway: &Gateway) {
+    let most = gateway.limits().most_tunnels();
+    info!(
+        descriptors = descriptors.limit(),
+        reserve = descriptors.reserve(),
+        max_tunnels = most,
+        max_guacd_dials = config.limits.max_guacd_dials,
+        "Room for tunnels"
+    );
+    if let Some(wanted) = config.limits.max_tunnels.filter(|wanted| *wanted > most) {
+        warn!(
+            wanted,
+            most,
+            "max_tunnels in [limits] is more than the hard limit of descriptors allows: raise that \
+             to four times the tunnels (ulimit -Hn, LimitNOFILE=)"
+        );
     }
 }
 

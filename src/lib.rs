@@ -18,6 +18,12 @@ pub mod cli;
 
 pub mod app;
 
+// What this process may have open, and who gets how much of it.
+pub mod descriptors;
+
+// Where everybody comes in: one loop for every listener.
+pub mod entrance;
+
 // The data path: one Guacamole connection, one file a step.
 pub mod tunnel;
 

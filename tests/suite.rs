@@ -44,6 +44,7 @@ mod suite {
     mod morning;
     mod observe;
     mod openapi;
+    mod overload;
     mod page;
     mod parameters;
     mod people;

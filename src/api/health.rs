@@ -37,7 +37,7 @@ use crate::fleet::Fleet;
 use crate::metrics::{self, Metrics};
 use crate::store::Store;
 use crate::tls::Certificates;
-use crate::tunnel::Tunnels;
+use crate::tunnel::{Limits, Tunnels};
 
 pub use listener::{HealthError, HealthListener, HealthServing};
 pub use pulse::Pulse;
@@ -54,6 +54,8 @@ pub struct Health {
     pub fleet: Arc<Fleet>,
     /// The open tunnels.
     pub tunnels: Arc<Tunnels>,
+    /// How much is served at a time.
+    pub limits: Arc<Limits>,
     /// What was lost of decisions.
     pub decisions: Arc<Decisions>,
     /// Asked whether it answers; behind its meter.

@@ -12,25 +12,22 @@ use axum::Router;
 use axum::http::Request;
 use hyper::body::Incoming;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use tracing::{debug, info, warn};
 
-use super::caller::Peer;
+use super::caller::{Caller, Peer, Role};
 use super::gate::{Gate, Limits};
 use super::socket::Serving;
 use super::{Api, page, router, serve};
+use crate::entrance::{self, Beyond, Pass, Places};
 use crate::tls::{Acceptor, Stream};
 
 /// Threads that answer.
 const WORKERS: usize = 2;
-/// Connections served at a time; more wait.
-const CONNECTIONS: usize = 512;
 /// For the handshake of TLS.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// After a failed accept.
-const PAUSE: Duration = Duration::from_millis(100);
 /// For answers under way, once it is to stop.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
@@ -48,16 +45,17 @@ impl ApiListener {
     /// # Errors
     /// What the system says: it may be in use.
     pub fn bind(address: SocketAddr, tls: Option<Acceptor>) -> io::Result<Self> {
-        let listener = Bound::bind(address)?;
-        listener.set_nonblocking(true)?;
+        let listener = entrance::listen(address)?;
         Ok(Self { listener, tls })
     }
 
-    /// Serves callers on threads of its own.
+    /// Serves callers on threads of its own, so many connections at a time.
+    /// Where there are more, those that have not shown an accepted key yet are
+    /// closed first, and with keys alone the next ones wait.
     ///
     /// # Errors
     /// The threads cannot be started.
-    pub fn serve(self, api: Arc<Api>) -> io::Result<Serving> {
+    pub fn serve(self, api: Arc<Api>, connections: usize) -> io::Result<Serving> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(WORKERS)
             .thread_name("api-worker")
@@ -68,7 +66,8 @@ impl ApiListener {
         let thread = thread::Builder::new().name("api-listener".to_owned());
         let thread = thread.spawn(move || {
             let gate = Gate::new(api.keys.clone(), Limits::default());
-            let served = self.run(page::beside(router(api)), gate);
+            let places = Places::new("API", connections, Beyond::Wait);
+            let served = self.run(page::beside(router(api)), gate, places);
             runtime.block_on(stopped.run_until_cancelled(served));
             runtime.shutdown_timeout(LAST_WORDS);
         })?;
@@ -78,7 +77,7 @@ impl ApiListener {
         })
     }
 
-    async fn run(self, router: Router, gate: Arc<Gate>) {
+    async fn run(self, router: Router, gate: Arc<Gate>, places: Arc<Places>) {
         let listener = match TcpListener::from_std(self.listener) {
             Ok(listener) => listener,
             Err(error) => {
@@ -89,37 +88,37 @@ impl ApiListener {
         if let Ok(address) = listener.local_addr() {
             info!(%address, tls = self.tls.is_some(), "API ready");
         }
-        let places = Arc::new(Semaphore::new(CONNECTIONS));
-        loop {
-            let Ok(place) = Arc::clone(&places).acquire_owned().await else {
-                return;
-            };
-            let (stream, peer) = match listener.accept().await {
-                Ok(accepted) => accepted,
-                Err(error) => {
-                    warn!(%error, "The API cannot accept");
-                    sleep(PAUSE).await;
-                    continue;
-                }
-            };
+        let receive = |stream: TcpStream, peer: SocketAddr| {
             let Some(guest) = gate.enter(peer.ip()) else {
                 debug!(address = %peer.ip(), "Too many connections to the API from one address");
-                continue;
+                return None;
             };
             let (router, gate) = (router.clone(), Arc::clone(&gate));
             let tls = self.tls.clone();
-            tokio::spawn(async move {
+            Some(move |pass: Pass| async move {
                 if let Some(stream) = opened(stream, tls, peer).await {
                     let router = router.layer(axum::Extension(Peer(peer.ip())));
                     let who = |asked: &Request<Incoming>| match asked.uri().path() {
                         path if page::is_page(path) => gate.pass(peer.ip()).map(|()| None),
-                        path => gate.admit(peer.ip(), path, asked.headers()).map(Some),
+                        path => {
+                            let caller = gate.admit(peer.ip(), path, asked.headers());
+                            Ok(Some(caller.inspect(|caller| stay(&pass, caller))?))
+                        }
                     };
                     serve::connection(stream, router, who).await;
                 }
-                drop((guest, place));
-            });
-        }
+                drop(guest);
+            })
+        };
+        let callers = TaskTracker::new();
+        entrance::accept("API", &listener, &places, &callers, receive).await;
+    }
+}
+
+/// Whoever shows a key keeps its place; an enrollment token is shown later.
+fn stay(pass: &Pass, caller: &Caller) {
+    if !caller.roles.contains(&Role::Enrollment) {
+        pass.keep();
     }
 }
 

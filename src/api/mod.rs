@@ -93,7 +93,7 @@ use crate::fleet::Fleet;
 use crate::keys::Keyring;
 use crate::reports::Intake;
 use crate::tls::Certificates;
-use crate::tunnel::Tunnels;
+use crate::tunnel::{Limits, Tunnels};
 
 pub use caller::{Caller, Role};
 pub use health::{Health, HealthError, HealthListener, HealthServing, Pulse};
@@ -122,6 +122,8 @@ pub struct Api {
     pub tunnels: Arc<Tunnels>,
     /// Where it is written down who changed what.
     pub trail: Option<Audit>,
+    /// How much is served at a time.
+    pub limits: Arc<Limits>,
     /// The configuration in force.
     pub config: Current,
     /// The way to ask for a reload; `None` where the configuration came from

@@ -12,22 +12,19 @@ use std::os::unix::net::{UnixListener as Bound, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
 
 use axum::Router;
 use tokio::net::UnixListener;
-use tokio::sync::Semaphore;
-use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
 
 use super::caller::{Caller, Role};
 use super::{Api, router, serve, user};
+use crate::entrance::{self, Beyond, Pass, Places};
 
 /// Callers served at a time; more wait.
 const CALLERS: usize = 32;
-/// After a failed accept.
-const PAUSE: Duration = Duration::from_millis(100);
 
 /// The socket, bound and not served yet. Its file is removed when it is dropped.
 #[derive(Debug)]
@@ -138,27 +135,20 @@ impl AdminSocket {
             None => return,
         };
         debug!(path = %self.path.display(), "Admin socket ready");
-        let places = Arc::new(Semaphore::new(CALLERS));
-        loop {
-            let Ok(place) = Arc::clone(&places).acquire_owned().await else {
-                return;
-            };
-            let stream = match listener.accept().await {
-                Ok((stream, _)) => stream,
-                Err(error) => {
-                    warn!(%error, "The admin socket cannot accept");
-                    sleep(PAUSE).await;
-                    continue;
-                }
-            };
+        let places = Places::new("admin socket", CALLERS, Beyond::Wait);
+        let receive = |stream: tokio::net::UnixStream, ()| {
             let credentials = stream.peer_cred();
             let uid = credentials.map(|credentials| credentials.uid()).ok();
             let (caller, router) = (self.caller(uid), router.clone());
-            tokio::spawn(async move {
+            Some(move |pass: Pass| async move {
+                if !caller.roles.is_empty() {
+                    pass.keep();
+                }
                 serve::connection(stream, router, |_| Ok(Some(caller.clone()))).await;
-                drop(place);
-            });
-        }
+            })
+        };
+        let callers = TaskTracker::new();
+        entrance::accept("admin socket", &listener, &places, &callers, receive).await;
     }
 
     /// Root and whom we run as may do everything, others nothing.

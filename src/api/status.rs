@@ -121,6 +121,7 @@ pub(super) async fn show(
         alarms: alarms(&snapshot, now)
             .iter()
             .map(ToString::to_string)
+            .chain(api.limits.load().strains())
             .collect(),
         tunnels: api.tunnels.count(),
         certificates: standings.map(Certificate::from).collect(),

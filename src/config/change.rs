@@ -88,6 +88,7 @@ pub fn change(old: &Config, new: &Config) -> Changes {
         probe,
         store,
         timeouts: Timeouts { placement, drain },
+        limits,
         log: LogSettings {
             level,
             format,
@@ -108,6 +109,7 @@ pub fn change(old: &Config, new: &Config) -> Changes {
         *placement != times.placement,
     );
     note(&mut settings, "broker.drain_timeout", *drain != times.drain);
+    note(&mut settings, "limits", *limits != new.limits);
     note(&mut settings, "log.level", *level != new.log.level);
     // Sockets, the open store and the form of the lines are made at the start.
     note(&mut restart, "listen", *listen != new.listen);
@@ -160,6 +162,7 @@ impl Config {
             guacd: self.guacd.clone(),
             probe: self.probe.clone(),
             timeouts: self.timeouts.clone(),
+            limits: self.limits.clone(),
             directory: Arc::clone(&self.directory),
         }
     }

@@ -14,7 +14,7 @@ use super::overlaps;
 use super::problem::Problem;
 use super::references::{self, Members};
 use super::report::Report;
-use super::settings::{ApiListen, Config, Listen};
+use super::settings::{Config, Listen};
 use super::tls;
 
 /// Guacamole gives up when the next instruction does not come within this.
@@ -77,7 +77,7 @@ fn refuse_guacd_that_is_us(gathered: &Gathered, report: &mut Report) {
 
 /// Keys that travel in plain text are everybody's on the way.
 fn refuse_exposed_api(config: &Config, report: &mut Report) {
-    let ApiListen::At(address) = config.api.listen else {
+    let Some(address) = config.api.listen else {
         return;
     };
     let private = address.ip().to_canonical().is_loopback() || config.api.tls.is_some();

@@ -104,6 +104,7 @@ pub(super) fn table(shape: Shape, node: &Node, report: &mut Report, into: &mut G
         Shape::Store => sections::store,
         Shape::Api => sections::api,
         Shape::Health => sections::health,
+        Shape::Limits => sections::limits,
         Shape::Log => sections::log,
         Shape::Host => objects::host,
         Shape::Farm => objects::farm,

@@ -64,6 +64,11 @@ pub(super) const DOCUMENT: &[Key] = &[
         Form::Table(Shape::Health),
         "Where health and metrics are asked for.",
     ),
+    key(
+        "limits",
+        Form::Table(Shape::Limits),
+        "How much is served at a time.",
+    ),
     key("log", Form::Table(Shape::Log), "What is logged, and how."),
     key("hosts", Form::Tables(Shape::Host), "The RDP session hosts."),
     key("farms", Form::Tables(Shape::Farm), "Named groups of hosts."),
@@ -311,7 +316,7 @@ pub(super) const API: &[Key] = &[
     ),
     key(
         "listen",
-        Form::Listener,
+        Form::ListenerOrOff,
         "Where programs ask: an IP address with a port, or \"off\".",
     )
     .or("\"127.0.0.1:9822\""),
@@ -354,6 +359,26 @@ pub(super) const HEALTH_LISTENER: &[Key] = &[key(
     "IP address and port that answer without a key whether we are well and what was counted, or \"off\".",
 )
 .or("\"127.0.0.1:9823\"")];
+
+pub(super) const LIMITS: &[Key] = &[
+    key(
+        "max_tunnels",
+        Form::Number(1, 1_000_000),
+        "Most tunnels open at a time, joins included; what the descriptors allow, at most 20000, if left out.",
+    ),
+    key(
+        "max_guacd_dials",
+        Form::Number(1, 100_000),
+        "Most connections to guacd that are being opened at a time; more wait their turn.",
+    )
+    .or("256"),
+    key(
+        "stall_timeout",
+        Form::Time(s(1), s(3600)),
+        "A tunnel ends where one side has taken nothing of what waits for it for this long.",
+    )
+    .or("\"60s\""),
+];
 
 pub(super) const LOG: &[Key] = &[
     key(

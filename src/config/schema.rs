@@ -46,6 +46,7 @@ fn name(shape: Shape) -> &'static str {
         Shape::Store => "store",
         Shape::Api => "api",
         Shape::Health => "health",
+        Shape::Limits => "limits",
         Shape::Log => "log",
         Shape::Host => "host",
         Shape::Farm => "farm",

@@ -1,5 +1,5 @@
 //! Reads the tables of settings: `[broker]`, `[identity]`, `[guacd]`,
-//! `[[listen]]`, `[probe]`, `[store]`, `[api]`, `[health]`, `[log]`.
+//! `[[listen]]`, `[probe]`, `[store]`, `[api]`, `[health]`, `[limits]`, `[log]`.
 //!
 //! Each may stand in several files; a key set again replaces the earlier one.
 //! The ranges are in [`super::keys`].
@@ -16,11 +16,11 @@ use super::node::{Located, Node};
 use super::problem::Problem;
 use super::reader::{Reader, put};
 use super::report::Report;
-use super::settings::{AdminSocket, ApiListen, AuditTarget, Listen};
+use super::settings::{AdminSocket, AuditTarget, Listen};
 use super::shape::Shape;
 use super::tls;
 use super::value_error::ValueError;
-use super::values::{text, word};
+use super::values::word;
 use super::words::{CONDUCTS, FORMATS, LEVELS, SOURCES, TRUST_AGENTS, UNMATCHED};
 
 pub(super) fn broker(node: &Node, report: &mut Report, into: &mut Gathered) {
@@ -216,7 +216,7 @@ pub(super) fn api(node: &Node, report: &mut Report, into: &mut Gathered) {
     };
     let api = &mut into.config.api;
     put(&mut api.socket, table.read("socket", socket));
-    put(&mut api.listen, table.read("listen", api_listen));
+    put(&mut api.listen, table.read("listen", listen_address_or_off));
     put(&mut api.insecure, table.switch("insecure"));
     tls::read_server(&mut table, &mut into.api_tls);
     put(
@@ -239,11 +239,15 @@ pub(super) fn health(node: &Node, report: &mut Report, into: &mut Gathered) {
     put(&mut into.config.health.listen, listen);
 }
 
-fn api_listen(node: &Node) -> Result<ApiListen, ValueError> {
-    match text(node)? {
-        "off" => Ok(ApiListen::Off),
-        _ => listen_address(node).map(ApiListen::At),
-    }
+pub(super) fn limits(node: &Node, report: &mut Report, into: &mut Gathered) {
+    let Some(mut table) = Reader::open(Shape::Limits, node, report) else {
+        return;
+    };
+    let limits = &mut into.config.limits;
+    let most = table.number("max_tunnels").map(Located::some);
+    put(&mut limits.max_tunnels, most);
+    put(&mut limits.max_guacd_dials, table.number("max_guacd_dials"));
+    put(&mut limits.stall, table.time("stall_timeout"));
 }
 
 pub(super) fn log(node: &Node, report: &mut Report, into: &mut Gathered) {

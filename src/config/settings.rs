@@ -29,6 +29,8 @@ pub struct Config {
     pub store: StoreSettings,
     /// How long the broker itself waits.
     pub timeouts: Timeouts,
+    /// How much is served at a time.
+    pub limits: Limits,
     /// What is logged.
     pub log: LogSettings,
     /// Where the running broker is asked.
@@ -47,6 +49,7 @@ impl Default for Config {
             probe: Probe::default(),
             store: StoreSettings::default(),
             timeouts: Timeouts::default(),
+            limits: Limits::default(),
             log: LogSettings::default(),
             api: ApiSettings::default(),
             health: HealthSettings::default(),
@@ -196,6 +199,28 @@ impl Default for Timeouts {
     }
 }
 
+/// How much is served at a time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// Most tunnels open at a time; `None`: as many as the descriptors allow.
+    pub max_tunnels: Option<usize>,
+    /// Most connections to guacd that are being opened at a time.
+    // INVARIANT: at least one.
+    pub max_guacd_dials: usize,
+    /// How long a side may leave untaken what waits for it.
+    pub stall: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_tunnels: None,
+            max_guacd_dials: 256,
+            stall: Duration::from_secs(60),
+        }
+    }
+}
+
 /// What is logged, and how.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LogSettings {
@@ -220,12 +245,13 @@ pub enum AuditTarget {
 }
 
 /// Where the running broker is asked.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiSettings {
     /// The Unix socket of the command line.
     pub socket: AdminSocket,
-    /// Where it listens for programs.
-    pub listen: ApiListen,
+    /// Where it listens for programs: IP address and port; port 0 lets the
+    /// system choose. `None`: nowhere.
+    pub listen: Option<SocketAddr>,
     /// The certificate it shows; `None` where it speaks plain text.
     pub tls: Option<ServerTls>,
     /// Plain text is accepted where others can listen in.
@@ -238,18 +264,17 @@ pub struct ApiSettings {
     pub secrets: Secrets,
 }
 
-/// Where the API listens for programs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ApiListen {
-    /// At this address; port 0 lets the system choose.
-    At(SocketAddr),
-    /// Nowhere.
-    Off,
-}
-
-impl Default for ApiListen {
+impl Default for ApiSettings {
     fn default() -> Self {
-        Self::At(SocketAddr::from(([127, 0, 0, 1], 9822)))
+        Self {
+            socket: AdminSocket::default(),
+            listen: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 9822))),
+            tls: None,
+            insecure: false,
+            broker_key_file: None,
+            admin_key_file: None,
+            secrets: Secrets::default(),
+        }
     }
 }
 

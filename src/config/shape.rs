@@ -20,6 +20,7 @@ pub(super) enum Shape {
     Store,
     Api,
     Health,
+    Limits,
     Log,
     Host,
     Farm,
@@ -29,7 +30,7 @@ pub(super) enum Shape {
 
 impl Shape {
     /// Every kind of table.
-    pub(super) const ALL: [Self; 15] = [
+    pub(super) const ALL: [Self; 16] = [
         Self::Document,
         Self::Broker,
         Self::BrokerScore,
@@ -40,6 +41,7 @@ impl Shape {
         Self::Store,
         Self::Api,
         Self::Health,
+        Self::Limits,
         Self::Log,
         Self::Host,
         Self::Farm,
@@ -60,6 +62,7 @@ impl Shape {
             Self::Store => keys::STORE,
             Self::Api => keys::API,
             Self::Health => keys::HEALTH_LISTENER,
+            Self::Limits => keys::LIMITS,
             Self::Log => keys::LOG,
             Self::Host => keys::HOST,
             Self::Farm => keys::FARM,
@@ -105,6 +108,7 @@ impl Shape {
             Self::Store => Some("store"),
             Self::Api => Some("api"),
             Self::Health => Some("health"),
+            Self::Limits => Some("limits"),
             Self::Log => Some("log"),
             Self::Document
             | Self::Listen
@@ -171,6 +175,7 @@ impl fmt::Display for Shape {
             Self::Store => "[store]",
             Self::Api => "[api]",
             Self::Health => "[health]",
+            Self::Limits => "[limits]",
             Self::Log => "[log]",
             Self::Host => "a host",
             Self::Farm => "a farm",

@@ -20,7 +20,7 @@ use super::tap::Tap;
 use super::witness::Witness;
 use super::{Login, Options};
 use crate::app::{App, StartError};
-use crate::config::{self, ApiListen, HostPort};
+use crate::config::{self, HostPort};
 use crate::shutdown::Shutdown;
 
 /// The host of the farm that is shut for work. Nobody is ever sent there.
@@ -109,7 +109,7 @@ impl Stage {
         // Nobody watches it, and a broker beside it may have the port.
         config.health.listen = None;
         // Nobody is to ask for anything, and the address may be a real broker's.
-        config.api.listen = ApiListen::Off;
+        config.api.listen = None;
         let shutdown = Shutdown::default();
         let app = App::build(&config, shutdown.clone()).await;
         let app = app.map_err(cannot_start)?;

@@ -1,16 +1,15 @@
-//! The listener's loop: every connection is accepted and becomes a task.
+//! The listener: every connection of Guacamole becomes a task.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use tokio::net::TcpListener;
-use tokio::time::sleep;
+use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tracing::{debug, error};
+use tracing::debug;
 
-use super::Gateway;
+use super::{Gateway, liveness};
 use crate::config::Listen;
+use crate::entrance::{self, Pass};
 use crate::tls::Acceptor;
 
 /// A listener, and how those who come in by it are received.
@@ -32,10 +31,6 @@ pub(super) struct Reception {
     pub(super) tls: Option<Acceptor>,
 }
 
-/// First and longest pause after a failed accept: out of descriptors, a tight
-/// loop would take the processor from the tunnels that could free some.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(5), Duration::from_secs(1));
-
 /// Accepts until `stop` is cancelled; the listener closes then. Tunnels run on
 /// in `tunnels`.
 pub async fn accept(
@@ -50,25 +45,18 @@ pub async fn accept(
         tls,
     } = door;
     let reception = Arc::new(Reception { settings, tls });
-    let (first, longest) = PAUSES;
-    let mut pause = first;
-    while let Some(accepted) = stop.run_until_cancelled(listener.accept()).await {
-        match accepted {
-            Ok((socket, _)) => {
-                pause = first;
-                if let Err(error) = socket.set_nodelay(true) {
-                    // It is gone already.
-                    debug!(%error, "A connection was lost before it was served");
-                    continue;
-                }
-                let (gateway, reception) = (Arc::clone(&gateway), Arc::clone(&reception));
-                tunnels.spawn(async move { gateway.serve(socket, &reception).await });
-            }
-            Err(error) => {
-                error!(%error, "Accepting a connection failed, pausing");
-                sleep(pause).await;
-                pause = (pause * 2).min(longest);
-            }
+    let places = Arc::clone(gateway.limits.connections());
+    let receive = |socket: TcpStream, _| {
+        let stall = gateway.config.get().limits.stall;
+        let prepared = socket.set_nodelay(true);
+        if let Err(error) = prepared.and_then(|()| liveness::mind(&socket, stall)) {
+            // It is gone already.
+            debug!(%error, "A connection was lost before it was served");
+            return None;
         }
-    }
+        let (gateway, reception) = (Arc::clone(&gateway), Arc::clone(&reception));
+        Some(move |pass: Pass| async move { gateway.serve(socket, &reception, &pass).await })
+    };
+    let accepting = entrance::accept("Guacamole", &listener, &places, &tunnels, receive);
+    stop.run_until_cancelled(accepting).await;
 }

@@ -1,24 +1,35 @@
 //! Reaching guacd: every address its name has, and TLS, within one deadline.
 
 use std::io;
+use std::time::Duration;
 
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::{Instant, timeout, timeout_at};
 
+use super::liveness;
 use super::stop::Stop;
 use crate::config::Guacd;
 use crate::tls::{Certificates, Stream};
 
 /// Connects to the first of guacd's addresses that answers, and shakes hands
 /// where it speaks TLS.
-pub(super) async fn guacd(guacd: &Guacd, certificates: &Certificates) -> Result<Stream, Stop> {
+pub(super) async fn guacd(
+    guacd: &Guacd,
+    certificates: &Certificates,
+    stall: Duration,
+) -> Result<Stream, Stop> {
     let address = || guacd.address.to_string();
     let unreachable = |error| Stop::GuacdUnreachable {
         address: address(),
         error,
     };
     let by = Instant::now() + guacd.connect_timeout;
-    let socket = match timeout_at(by, first_that_answers(guacd)).await {
+    let answers = async {
+        let socket = first_that_answers(guacd).await?;
+        liveness::mind(&socket, stall)?;
+        Ok(socket)
+    };
+    let socket = match timeout_at(by, answers).await {
         Ok(Ok(socket)) => socket,
         Ok(Err(error)) => return Err(unreachable(error)),
         Err(_) => return Err(unreachable(io::ErrorKind::TimedOut.into())),

@@ -7,7 +7,9 @@
 
 mod accept;
 mod dial;
+mod limits;
 mod line;
+mod liveness;
 mod open;
 mod outcome;
 mod place;
@@ -31,6 +33,7 @@ use uuid::Uuid;
 use crate::broker::{Broker, Hold};
 use crate::clock::Clock;
 use crate::config;
+use crate::entrance::Pass;
 use crate::metrics::{Metrics, Phase};
 use crate::placement::TunnelId;
 use crate::shutdown::Shutdown;
@@ -38,6 +41,7 @@ use crate::tls::Certificates;
 
 use accept::Reception;
 pub use accept::{Door, accept};
+pub use limits::{Limits, Load, Room};
 use line::Line;
 pub use open::{Facts, Kind, Open, Totals, Tunnels};
 use outcome::Outcome;
@@ -65,6 +69,7 @@ pub struct Gateway {
     certificates: Arc<Certificates>,
     registry: Arc<Registry>,
     tunnels: Arc<Tunnels>,
+    limits: Arc<Limits>,
     metrics: Arc<Metrics>,
     /// Cancelled when nobody is served anew.
     stop: CancellationToken,
@@ -91,6 +96,7 @@ impl Gateway {
         Self {
             metrics: Arc::clone(broker.decisions().metrics()),
             broker,
+            limits: Limits::new(config.clone(), Room::UNKNOWN),
             config,
             certificates,
             registry: Arc::default(),
@@ -100,13 +106,25 @@ impl Gateway {
         }
     }
 
+    /// The same with no more than there is room for.
+    #[must_use]
+    pub fn within(self, room: Room) -> Self {
+        let limits = Limits::new(self.config.clone(), room);
+        Self { limits, ..self }
+    }
+
+    /// How much is served at a time.
+    pub fn limits(&self) -> &Arc<Limits> {
+        &self.limits
+    }
+
     /// The tunnels that are open.
     pub fn tunnels(&self) -> &Arc<Tunnels> {
         &self.tunnels
     }
 
     /// Serves one connection of Guacamole to its end.
-    async fn serve(&self, socket: TcpStream, reception: &Reception) {
+    async fn serve(&self, socket: TcpStream, reception: &Reception, pass: &Pass) {
         let listen = &reception.settings;
         let id = TunnelId::from(Uuid::now_v7().to_string());
         let (peer, end) = (socket.peer_addr().ok(), self.end.child_token());
@@ -118,7 +136,7 @@ impl Gateway {
             return;
         };
         let mut line = Line::new(stream);
-        let shaken = self.shake_hands(&mut line, (listen, first_byte_by), &mut outcome);
+        let shaken = self.shake_hands(&mut line, (listen, first_byte_by), pass, &mut outcome);
         let shaken = match end.run_until_cancelled(shaken).await {
             Some(shaken) => shaken,
             None => Err(outcome.entry().told_to_end()),
@@ -138,6 +156,7 @@ impl Gateway {
         &self,
         line: &mut Line,
         (listen, first_byte_by): (&config::Listen, Instant),
+        pass: &Pass,
         outcome: &mut Outcome,
     ) -> Result<Ready, Stop> {
         let first = line.first_byte(first_byte_by);
@@ -151,11 +170,15 @@ impl Gateway {
             other => return Err(Stop::unexpected(&other)),
         };
         lap.done(Phase::Select);
+        // Whoever asks for a tunnel gets it or is told why not.
+        pass.keep();
+        outcome.counted = Some(self.limits.tunnel()?);
         let deadline = Instant::now() + listen.handshake_timeout;
         let config = self.config.get();
         let asking = Instant::now();
         let within = ARGS_WITHIN.min(listen.handshake_timeout);
-        let asked = timeout(within, self.ask_guacd(line, &select, &config.guacd)).await;
+        let turn_by = asking + within / 2;
+        let asked = timeout(within, self.ask_guacd(line, &select, &config, turn_by)).await;
         let joined = asked.map_err(|_| Stop::GuacdSilent)??;
         let spent = asking.elapsed();
         lap.done(Phase::Args);
@@ -216,10 +239,11 @@ impl Gateway {
         &self,
         line: &mut Line,
         select: &Select,
-        guacd: &config::Guacd,
+        config: &config::Config,
+        turn_by: Instant,
     ) -> Result<Option<guac_protocol::ConnectionId>, Stop> {
         let (question, joined, guacd) = match select {
-            Select::Protocol(_) => (select.clone(), None, guacd.clone()),
+            Select::Protocol(_) => (select.clone(), None, config.guacd.clone()),
             Select::Join(id) => {
                 let owned = self.registry.find(id).ok_or(Stop::UnknownJoin)?;
                 let Owned {
@@ -228,7 +252,9 @@ impl Gateway {
                 (Select::Join(guacd_id), Some(id.clone()), guacd)
             }
         };
-        let dialled = dial::guacd(&guacd, &self.certificates).await;
+        let turn = self.limits.dial(turn_by).await?;
+        let stall = config.limits.stall;
+        let dialled = dial::guacd(&guacd, &self.certificates, stall).await;
         line.dialled(self.metrics.dialled(dialled)?);
         line.tell_guacd(&question.to_instruction()).await?;
         match line.event().await {
@@ -248,6 +274,8 @@ impl Gateway {
             Ok(other) => return Err(Stop::unexpected(&other)),
             Err(stop) => return Err(stop),
         }
+        // guacd did its part, and Guacamole may be slow.
+        drop(turn);
         line.show_args(resolve::extra_names(select)).await?;
         Ok(joined)
     }

@@ -7,6 +7,7 @@ use guac_protocol::Status;
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
+use super::limits::Counted;
 use super::open::{Entry, Facts, Kind};
 use super::rewrite::Rewritten;
 use super::stop::Stop;
@@ -30,6 +31,8 @@ pub(super) enum Phase {
 #[derive(Debug)]
 pub(super) struct Outcome {
     entry: Entry,
+    /// Its part of the tunnels that are served at a time, once it asked for one.
+    pub(super) counted: Option<Counted>,
     opened: Instant,
     pub(super) phase: Phase,
     /// Bytes from Guacamole to guacd after the handshake.
@@ -42,6 +45,7 @@ impl Outcome {
     pub(super) fn new(entry: Entry) -> Self {
         Self {
             entry,
+            counted: None,
             opened: Instant::now(),
             phase: Phase::Handshake,
             to_guacd: 0,
@@ -207,7 +211,9 @@ impl Outcome {
             | Stop::GuacdUntrusted { .. }
             | Stop::GuacdSpeaksTls
             | Stop::GuacdHungUp { .. }
-            | Stop::GuacdSilent => {
+            | Stop::GuacdSilent
+            | Stop::TunnelsFull { .. }
+            | Stop::DialsFull { .. } => {
                 warn!(%tunnel, reason = %stop, "Refused");
             }
             _ => {}

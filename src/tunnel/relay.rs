@@ -72,7 +72,7 @@ pub(super) async fn run(line: Line, ready: Ready, outcome: &mut Outcome) -> Stop
             stop = up.run(from_guacamole, &to_guacd) => match stop {
                 // A guacd that leaves with something of Guacamole's unread resets its side; its
                 // last words may have arrived before that, and say why.
-                Stop::Socket { side: Side::Guacd, .. } => {
+                Stop::Socket { side: Side::Guacd, ref error } if !is_silence(error) => {
                     timeout(LINGER, down).await.unwrap_or(stop)
                 }
                 stop => stop,
@@ -336,6 +336,11 @@ fn abort(stream: Stream) {
     if let Err(error) = lingering {
         debug!(%error, "A reset could not be passed on");
     }
+}
+
+/// Whoever is gone without a word, or takes nothing, has no last words.
+fn is_silence(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::TimedOut
 }
 
 fn socket_failed(side: Side, error: io::Error) -> Stop {

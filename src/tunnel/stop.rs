@@ -29,7 +29,7 @@ pub(super) enum Stop {
     #[error("{0} closed the connection")]
     Closed(Side),
     /// A side's socket failed.
-    #[error("connection to {side} failed: {error}")]
+    #[error("{}", socket_failed(*side, error))]
     Socket {
         /// Whose.
         side: Side,
@@ -75,6 +75,20 @@ pub(super) enum Stop {
     /// guacd accepts connections but does not answer.
     #[error("guacd does not answer")]
     GuacdSilent,
+    /// Too many tunnels are open.
+    #[error("{most} tunnels are open, which is the most that are served")]
+    TunnelsFull {
+        /// Most of them.
+        most: usize,
+    },
+    /// Its turn to dial guacd did not come in time.
+    #[error(
+        "guacd is slow: {most} connections to it are being opened, and the turn of this one did not come"
+    )]
+    DialsFull {
+        /// Most of them.
+        most: usize,
+    },
     /// A join of an id that is not ours, or whose tunnel has ended.
     #[error("no such connection")]
     UnknownJoin,
@@ -148,8 +162,10 @@ impl Stop {
             | Self::GuacdSpeaksTls
             | Self::GuacdHungUp { .. }
             | Self::GuacdSilent
+            | Self::DialsFull { .. }
             | Self::Missing { .. } => "guacd",
             Self::Refused { .. }
+            | Self::TunnelsFull { .. }
             | Self::PlacementTimeout { .. }
             | Self::Store { .. }
             | Self::Shutdown => "sessionguard",
@@ -199,7 +215,10 @@ impl Stop {
             | Self::Store { .. } => Some(Status::UpstreamUnavailable),
             Self::UnknownJoin | Self::Missing { .. } => Some(Status::ResourceNotFound),
             Self::Refused { refusal, .. } => Some(status_of(refusal)),
-            Self::PlacementTimeout { .. } => Some(Status::UpstreamTimeout),
+            // The page must not come back by itself and add to the flood.
+            Self::TunnelsFull { .. } => Some(Status::ServerBusy),
+            // It waited, and what it waited for passes: the page may try again.
+            Self::DialsFull { .. } | Self::PlacementTimeout { .. } => Some(Status::UpstreamTimeout),
             Self::Shutdown | Self::Ended => Some(Status::SessionClosed),
         }
     }
@@ -252,6 +271,16 @@ fn faulty(error: &HandshakeError) -> Side {
         },
         HandshakeError::DuplicateName { .. } | HandshakeError::ReadyId { .. } => Side::Guacd,
         _ => Side::Guacamole,
+    }
+}
+
+/// What the system calls a timeout is one of two things, both of this side.
+fn socket_failed(side: Side, error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::TimedOut => format!(
+            "{side} has taken nothing for as long as stall_timeout in [limits], or is gone without a word"
+        ),
+        _ => format!("connection to {side} failed: {error}"),
     }
 }
 

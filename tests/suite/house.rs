@@ -18,6 +18,10 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("shutdown", &[]),
     ("audit", &["config"]),
     ("x224", &[]),
+    // One loop accepts for every listener, whatever is spoken behind it.
+    ("entrance", &[]),
+    // Asks the system how much it may open; who uses it decides what for.
+    ("descriptors", &[]),
     // Counts what others do; whatever can be read off a list it is handed.
     ("metrics", &["placement", "store"]),
     (
@@ -54,6 +58,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "shutdown",
             "tls",
             "metrics",
+            "entrance",
         ],
     ),
     // It says who somebody is, and asks nobody who decides.
@@ -86,6 +91,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "store",
             "tls",
             "metrics",
+            "entrance",
         ],
     ),
     (
@@ -110,6 +116,8 @@ const ROOMS: &[(&str, &[&str])] = &[
             "shutdown",
             "tls",
             "metrics",
+            "entrance",
+            "descriptors",
         ],
     ),
     (
@@ -151,7 +159,8 @@ const OWNED: &[(&str, &str)] = &[
     ("governor::", "api"),
     ("utoipa::", "api"),
     ("hyper::client", "cli agent"),
-    ("nix::sys", "agent"),
+    ("nix::sys::signal", "agent"),
+    ("nix::sys::resource", "descriptors"),
     ("nix::unistd", "agent"),
     ("prometheus_client", "metrics"),
 ];

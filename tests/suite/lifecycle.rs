@@ -215,33 +215,6 @@ fn a_process_that_was_paused_goes_on_where_it_stood() {
     waiting.read_args();
 }
 
-#[test]
-fn running_out_of_descriptors_passes() {
-    let guacd = ScriptedGuacd::polite(Names::rdp("1.6.0"));
-    let stage = Stage::adjusted(guacd, 1, |mut site| {
-        site.descriptors = Some(64);
-        site
-    });
-    let (mut visitor, mut peer) = stage.desktop(&Visit::office("ann"));
-    let before = stage.broker.descriptors();
-    let crowd: Vec<_> = (0..64)
-        .map(|_| Visitor::dial(stage.broker.address()))
-        .collect();
-    stage
-        .broker
-        .wait("Accepting a connection failed, pausing", |_| true);
-    // Who has a tunnel feels nothing.
-    peer.wire.send(b"4.sync,1.2;").unwrap();
-    visitor.hear("sync");
-    drop(crowd);
-    eventually("descriptors", || {
-        // A probe or two may be under way.
-        (stage.broker.descriptors() <= before + 2).then_some(())
-    });
-    let (_again, of_again) = stage.tunnel(&Visit::office("ann"));
-    assert_eq!(of_again.value("hostname"), "127.0.0.1");
-}
-
 /// Runs `serve`, which must not come up: the exit code and what was said.
 fn serve(site: &Site) -> (i32, String) {
     run(&["serve"], site.write())

@@ -159,7 +159,7 @@ fn command(arguments: &[&str], config: &Path) -> Command {
 }
 
 impl Broker {
-    fn start(mut command: Command, store: PathBuf) -> Self {
+    pub(crate) fn start(mut command: Command, store: PathBuf) -> Self {
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let log = Arc::new(Log::default());
         let (stderr, filled) = (child.stderr.take().unwrap(), Arc::clone(&log));
@@ -234,11 +234,12 @@ impl Broker {
     /// What it told of connections: its messages without those of its start and
     /// of its hosts, which come when they come.
     pub(crate) fn told(&self) -> Vec<String> {
-        const ELSE: [&str; 4] = [
+        const ELSE: [&str; 5] = [
             "API ready",
             "Health and metrics ready",
             "Host answers RDP",
             "Listening",
+            "Room for tunnels",
         ];
         let said = self.said();
         let messages = said.iter().filter_map(|line| line["message"].as_str());
@@ -281,6 +282,14 @@ impl Broker {
     pub(crate) fn limit_files(&self, bytes: &str) {
         let pid = format!("--pid={}", self.child.id());
         let limit = format!("--fsize={bytes}:unlimited");
+        let status = Command::new("prlimit").args([pid, limit]).status();
+        assert!(status.expect("util-linux's prlimit").success());
+    }
+
+    /// No more files and sockets may be open from now on.
+    pub(crate) fn limit_descriptors(&self, count: &str) {
+        let pid = format!("--pid={}", self.child.id());
+        let limit = format!("--nofile={count}:");
         let status = Command::new("prlimit").args([pid, limit]).status();
         assert!(status.expect("util-linux's prlimit").success());
     }

@@ -14,6 +14,7 @@ impl Health {
         let snapshot = self.fleet.snapshot();
         picture(&mut page, &snapshot, self.clock.now());
         self.tell_tunnels(&mut page);
+        self.tell_load(&mut page);
         self.tell_losses(&mut page);
         self.tell_certificates(&mut page);
         let reload = self.reload.as_ref();
@@ -43,6 +44,70 @@ impl Health {
         );
         bytes.count(&[("direction", "to-guacd")], totals.to_guacd);
         bytes.count(&[("direction", "to-guacamole")], totals.to_guacamole);
+    }
+
+    fn tell_load(&self, page: &mut Page) {
+        let load = self.limits.load();
+        let gauges = [
+            (
+                "tunnels",
+                "Tunnels, those whose handshake is not over among them.",
+                load.tunnels,
+            ),
+            (
+                "tunnels_max",
+                "Most of them that are served at a time.",
+                load.most_tunnels,
+            ),
+            (
+                "guacd_dials",
+                "Connections to guacd that are being opened.",
+                load.dials,
+            ),
+            (
+                "guacd_dials_max",
+                "Most of them at a time.",
+                load.most_dials,
+            ),
+            (
+                "guacd_dials_waiting",
+                "Tunnels that wait for their turn to dial guacd.",
+                load.dials_waiting,
+            ),
+            (
+                "guacamole_connections",
+                "Connections of Guacamole, silent ones among them.",
+                load.connections,
+            ),
+            (
+                "guacamole_connections_max",
+                "Most of them at a time.",
+                load.most_connections,
+            ),
+        ];
+        for (name, about, value) in gauges {
+            page.gauge(name, about).put(&[], value as f64);
+        }
+        let counters = [
+            (
+                "tunnels_refused",
+                "Tunnels refused since too many were open.",
+                load.tunnels_refused,
+            ),
+            (
+                "guacd_dials_refused",
+                "Tunnels refused since their turn to dial guacd did not come.",
+                load.dials_refused,
+            ),
+            (
+                "guacamole_connections_closed",
+                "Connections of Guacamole closed for want of a place.",
+                load.connections_closed,
+            ),
+        ];
+        for (name, about, value) in counters {
+            page.counter(name, about).count(&[], value);
+        }
     }
 
     /// Of a file with several certificates the one that ends first.

@@ -2,27 +2,25 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener as Bound};
-use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use axum::Router;
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
-use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use tracing::{info, warn};
 
 use super::{Health, router};
 use crate::api::serve;
+use crate::entrance::{self, Beyond, Pass, Places};
 
-/// Callers served at a time; more wait.
+/// Callers served at a time; for more the oldest are hung up on, since nobody
+/// here has anything to show that would let it stay.
 const CALLERS: usize = 32;
 /// The longest a caller may stay: whoever keeps a place without using it must
 /// not make the next probe fail.
 const STAY: Duration = Duration::from_secs(5);
-/// After a failed accept.
-const PAUSE: Duration = Duration::from_millis(100);
 
 /// The listener, bound and not served yet.
 #[derive(Debug)]
@@ -54,10 +52,7 @@ impl HealthListener {
     /// # Errors
     /// It is in use, or not ours to bind.
     pub fn bind(address: SocketAddr) -> Result<Self, HealthError> {
-        let bound = Bound::bind(address).and_then(|bound| {
-            bound.set_nonblocking(true)?;
-            Ok(bound)
-        });
+        let bound = entrance::listen(address);
         bound
             .map(Self)
             .map_err(|error| HealthError { address, error })
@@ -95,25 +90,13 @@ impl HealthListener {
                 return;
             }
         };
-        let places = Arc::new(Semaphore::new(CALLERS));
-        loop {
-            let Ok(place) = Arc::clone(&places).acquire_owned().await else {
-                return;
-            };
-            let stream = match listener.accept().await {
-                Ok((stream, _)) => stream,
-                Err(error) => {
-                    warn!(%error, "Health and metrics cannot accept");
-                    sleep(PAUSE).await;
-                    continue;
-                }
-            };
+        let places = Places::new("health", CALLERS, Beyond::Wait);
+        let receive = |stream, _| {
             let router = router.clone();
-            tokio::spawn(async move {
-                serve::anybody(stream, router, STAY).await;
-                drop(place);
-            });
-        }
+            Some(move |_: Pass| serve::anybody(stream, router, STAY))
+        };
+        let callers = TaskTracker::new();
+        entrance::accept("health", &listener, &places, &callers, receive).await;
     }
 }
 

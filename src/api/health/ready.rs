@@ -29,6 +29,7 @@ impl Health {
             ("configuration", self.configuration()),
             ("store", self.store()),
             ("guacd", self.guacd()),
+            ("limits", self.limits()),
             ("hosts", self.hosts()),
             ("certificates", self.certificates()),
         ])
@@ -68,6 +69,14 @@ impl Health {
         match self.metrics.is_guacd_up() {
             true => State::Well,
             false => State::Degraded("it could not be reached when last dialled".to_owned()),
+        }
+    }
+
+    fn limits(&self) -> State {
+        let strains = self.limits.load().strains();
+        match strains.is_empty() {
+            true => State::Well,
+            false => State::Degraded(strains.join("; ")),
         }
     }
 
