@@ -62,6 +62,7 @@ const SAID: usize = 4096;
 pub(super) struct Gate {
     keys: Keyring,
     limits: Limits,
+    /// One entry for each address with an open connection: as many as places.
     open: Mutex<HashMap<IpAddr, u32>>,
     addresses: Rate<IpAddr>,
     by_key: Rate<KeyId>,

@@ -18,7 +18,9 @@ pub(super) struct Allowance {
     pub(super) pause: Duration,
 }
 
-/// The same allowance for each of many.
+/// The same allowance for each of many. Whoever has a whole allowance again is
+/// forgotten, so that it holds those of the last moments, each of whom took a
+/// connection for it.
 pub(super) struct Rate<K: Hash + Eq + Clone> {
     limiter: DefaultKeyedRateLimiter<K>,
     asked: AtomicU32,

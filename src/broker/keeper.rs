@@ -1,8 +1,13 @@
 //! Keeps leases alive for as long as their tunnels are: one task for all.
 //!
 //! Tunnels say what happened to them by dropping a note that cannot fail and
-//! does not wait; the keeper does the writing. While the store fails, notes
-//! wait here (at most two a tunnel) and are tried again.
+//! does not wait; the keeper does the writing. While the store fails, what is
+//! to be written waits here, one entry a tunnel, and is tried again.
+//!
+//! The queue of notes has no bound of its own, since a tunnel's end must never
+//! be lost; what goes into it has: three a tunnel (claimed, stood, ended), and
+//! tunnels are bounded, with a claim in the store before the first of them;
+//! and [`FINDINGS`] of reports, which say again what was not heard.
 
 mod findings;
 mod watch;
@@ -11,7 +16,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tracing::{debug, info, warn};
@@ -28,6 +33,9 @@ use watch::Watch;
 
 /// Leases written at a time.
 const TOGETHER: usize = 64;
+
+/// What reports found that may wait to be heeded.
+const FINDINGS: usize = 4096;
 
 /// How often every record is looked through for what has run out.
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -52,7 +60,11 @@ pub struct Keeper {
 
 /// The way to tell the keeper.
 #[derive(Debug, Clone)]
-pub(super) struct Tell(mpsc::UnboundedSender<Note>);
+pub(super) struct Tell {
+    notes: mpsc::UnboundedSender<Note>,
+    /// Room for [`FINDINGS`].
+    findings: Arc<Semaphore>,
+}
 
 /// A tunnel's hold on a lease; dropping it ends the hold.
 #[derive(Debug)]
@@ -84,7 +96,7 @@ enum Note {
     /// A tunnel that began without one ended.
     Gone(TunnelId),
     /// A host's report means something.
-    Found(HostId, Finding),
+    Found(HostId, Finding, OwnedSemaphorePermit),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -160,7 +172,7 @@ impl Tell {
     fn send(&self, note: Note) {
         // The keeper outlives the tunnels; at the very end of the process there
         // is nobody left to tell, and the lease runs out by itself.
-        let _ = self.0.send(note);
+        let _ = self.notes.send(note);
     }
 }
 
@@ -218,7 +230,11 @@ impl Keeper {
             next_sweep: Instant::now() + DAY,
             watch: Watch::default(),
         };
-        (keeper, Tell(tell))
+        let tell = Tell {
+            notes: tell,
+            findings: Arc::new(Semaphore::new(FINDINGS)),
+        };
+        (keeper, tell)
     }
 
     /// Runs until every [`super::Broker`] and every hold is gone and their last
@@ -278,7 +294,7 @@ impl Keeper {
         let (kept, news) = match note {
             Note::Tunnel(kept, news) => (kept, news),
             Note::Gone(tunnel) => return self.guest_left(&tunnel, now),
-            Note::Found(host, finding) => return self.heed(host, finding).await,
+            Note::Found(host, finding, _room) => return self.heed(host, finding).await,
         };
         let part = kept.claim.part();
         if news == News::Claimed {

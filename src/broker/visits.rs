@@ -14,7 +14,8 @@ use super::{Answer, Broker, Hold, PlaceError, Unplaced};
 use crate::fleet::Seat;
 use crate::placement::{Aim, FarmId, LeaseKey, Request, Timestamp, TunnelId, UNSEEN};
 
-/// Users on their way by other ways.
+/// Users on their way by other ways. Each is forgotten by itself after
+/// [`UNSEEN`]; how many come in that time the rate of the broker key says.
 #[derive(Default)]
 pub(super) struct Visits {
     seats: Mutex<HashMap<(LeaseKey, FarmId), Visit>>,

@@ -138,7 +138,7 @@ impl Places {
                 door = self.door,
                 places = self.most,
                 closed = self.closed(),
-                "Every place is taken, idle connections are closed for new ones"
+                "Every place is taken, connections are closed: idle ones first"
             );
         }
     }

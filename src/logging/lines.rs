@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 use tracing::warn;
 use tracing_subscriber::fmt::MakeWriter;
 
-/// Lines that may wait for the writer.
+/// Lines that may wait for the writer. What is remote in a line was read within
+/// the limits of its protocol, 64 KiB at most.
 const QUEUE: usize = 4096;
 /// Between two looks whether there is room for a last word.
 const LOOK: Duration = Duration::from_millis(10);

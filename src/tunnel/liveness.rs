@@ -8,7 +8,8 @@ use socket2::{SockRef, TcpKeepalive};
 use tokio::net::TcpStream;
 
 /// Silence after which the other side is asked whether it is there, how often
-/// it is asked, and how often in vain before it counts as gone.
+/// it is asked, and how often in vain before it counts as gone. Where `stall`
+/// allows a longer silence, the system waits for the end of that.
 const SILENT: Duration = Duration::from_secs(60);
 const ASKING: Duration = Duration::from_secs(10);
 const IN_VAIN: u32 = 6;

@@ -17,7 +17,8 @@ use crate::broker::DecisionId;
 use crate::clock::Clock;
 use crate::placement::{FarmId, HostId, ResourceId, Timestamp, TunnelId, UserKey};
 
-/// The open tunnels.
+/// The open tunnels. As many as connections of Guacamole at most, for which
+/// there are so many places.
 #[derive(Debug)]
 pub struct Tunnels {
     open: Mutex<BTreeMap<TunnelId, Arc<Open>>>,

@@ -10,7 +10,7 @@ use uuid::Uuid;
 use crate::config::Guacd;
 use crate::placement::TunnelId;
 
-/// Ids that may be joined.
+/// Ids that may be joined. As many as tunnels at most, which are bounded.
 #[derive(Debug, Default)]
 pub(super) struct Registry {
     issued: Mutex<HashMap<ConnectionId, Owned>>,

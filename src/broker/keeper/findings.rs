@@ -3,6 +3,7 @@
 //! None of it is kept for later: while it is so, the host's next report says it
 //! again.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tracing::{debug, info, warn};
@@ -46,8 +47,12 @@ impl Drop for Guest {
 }
 
 impl Tell {
+    /// Left out where too many wait already: the next report says it again.
     pub(in crate::broker) fn found(&self, host: &HostId, finding: Finding) {
-        self.send(Note::Found(host.clone(), finding));
+        match Arc::clone(&self.findings).try_acquire_owned() {
+            Ok(room) => self.send(Note::Found(host.clone(), finding, room)),
+            Err(_) => debug!(%host, "What a report means for leases waits for the next one"),
+        }
     }
 }
 

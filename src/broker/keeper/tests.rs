@@ -246,3 +246,22 @@ async fn an_alarm_is_said_when_it_begins_and_when_it_is_over_and_not_between() {
     assert!(house.broker.hear(&"a".into(), report()));
     assert_eq!(watch.look(leases), (vec![], alarm));
 }
+
+#[tokio::test]
+async fn findings_that_nobody_heeds_are_bounded_and_news_of_tunnels_are_never_lost() {
+    let house = House::new(&["a"]).await;
+    let (mut keeper, tell) = Keeper::new(std::sync::Arc::clone(&house.broker.leases));
+    let host = HostId::from("rds1");
+    let found = || Finding::Shown("tunnel".into());
+    for _ in 0..FINDINGS + 100 {
+        tell.found(&host, found());
+    }
+    assert_eq!(keeper.notes.len(), FINDINGS);
+    tell.send(Note::Gone("tunnel".into()));
+    assert_eq!(keeper.notes.len(), FINDINGS + 1);
+    // Heard, it makes room for the next one.
+    let first = keeper.notes.recv().await.unwrap();
+    keeper.hear(first).await;
+    tell.found(&host, found());
+    assert_eq!(keeper.notes.len(), FINDINGS + 1);
+}
