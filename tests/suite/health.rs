@@ -15,7 +15,7 @@ fn a_broker_that_runs_is_alive_and_ready() {
     eventually("ready", || {
         (broker.health("/readyz").0 == 200).then_some(())
     });
-    let well = "listeners: ok\nconfiguration: ok\nstore: ok\nguacd: ok\nhosts: ok\ncertificates: ok\nready\n";
+    let well = "listeners: ok\nconfiguration: ok\nstore: ok\nguacd: ok\nlimits: ok\nhosts: ok\ncertificates: ok\nready\n";
     eventually("all well", || {
         (broker.health("/readyz?verbose").1 == well).then_some(())
     });
