@@ -27,6 +27,7 @@ mod suite {
     mod ending;
     mod enrollment;
     mod explain;
+    mod faults;
     mod fuzz;
     mod handshake;
     mod health;
@@ -49,6 +50,7 @@ mod suite {
     mod parameters;
     mod people;
     mod placement_wire;
+    mod proxy;
     mod refusals;
     mod relay;
     mod reload;

@@ -18,7 +18,7 @@ fn names() -> Names {
 }
 
 #[test]
-fn farms_and_resources_that_take_nobody() {
+fn farms_and_resources_that_take_nobody_are_refused_with_their_code() {
     let (up, down) = (ScriptedHost::up(), ClosedPort::new());
     let (port, dead) = (up.address().port(), down.address().port());
     let guacd = ScriptedGuacd::polite(names());
@@ -92,7 +92,7 @@ fn assert_refused(broker: &Broker, code: u16, within: Duration) {
 const SOON: Duration = Duration::from_secs(5);
 
 #[test]
-fn a_guacd_that_cannot_be_reached() {
+fn a_guacd_that_cannot_be_reached_is_unavailable() {
     let refusing = ClosedPort::new();
     let (broker, _host, _site) = before(refusing.address());
     assert_refused(&broker, 0x208, SOON);
@@ -122,7 +122,7 @@ fn assert_refused_by(
 }
 
 #[test]
-fn a_guacd_that_leaves_before_its_names() {
+fn a_guacd_that_leaves_before_its_names_is_unavailable() {
     assert_refused_by(0x208, |peer| {
         peer.hear_select()?;
         peer.wire.stream().shutdown(Shutdown::Write)
@@ -130,7 +130,7 @@ fn a_guacd_that_leaves_before_its_names() {
 }
 
 #[test]
-fn a_guacd_that_leaves_before_ready() {
+fn a_guacd_that_leaves_before_ready_is_unavailable() {
     assert_refused_by(0x208, |peer| {
         peer.hear_select()?;
         peer.wire.say(&names().to_instruction())?;
@@ -140,12 +140,12 @@ fn a_guacd_that_leaves_before_ready() {
 }
 
 #[test]
-fn a_guacd_that_says_nothing() {
+fn a_guacd_that_says_nothing_is_unavailable_in_time() {
     assert_refused_by(0x208, GuacdPeer::hear_select);
 }
 
 #[test]
-fn a_guacd_that_answers_a_byte_at_a_time() {
+fn a_guacd_that_answers_a_byte_at_a_time_is_unavailable_in_time() {
     assert_refused_by(0x208, |peer| {
         peer.hear_select()?;
         for byte in b"4.args,13.VERSION_1_5_0,8.hostname" {
@@ -183,7 +183,7 @@ fn an_error_of_guacd_before_ready_is_passed_on_with_its_code() {
 }
 
 #[test]
-fn names_that_cannot_be_answered() {
+fn names_that_cannot_be_answered_are_an_upstream_error() {
     let mut twice = names();
     twice.0.push("hostname".to_owned());
     let many: Vec<_> = (0..128).map(|n| format!("name-{n}")).collect();
@@ -201,7 +201,7 @@ fn names_that_cannot_be_answered() {
 }
 
 #[test]
-fn a_guacd_that_speaks_out_of_turn() {
+fn a_guacd_that_speaks_out_of_turn_is_an_upstream_error() {
     assert_refused_by(0x203, |peer| {
         peer.hear_select()?;
         peer.wire.send(b"4.sync,1.1;")
@@ -251,7 +251,7 @@ fn a_slow_placement_and_a_silent_guacd_stay_within_the_pages_patience() {
 }
 
 #[test]
-fn a_handshake_that_is_not_finished_in_time() {
+fn a_handshake_that_is_not_finished_in_time_is_told_so() {
     let guacd = ScriptedGuacd::polite(names());
     let stage = Stage::adjusted(guacd, 1, |site| {
         site.listening("handshake_timeout = \"1s\"")

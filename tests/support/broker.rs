@@ -25,6 +25,8 @@ pub(crate) struct Site {
     pub(crate) level: &'static str,
     /// How many files and sockets the broker may have open.
     pub(crate) descriptors: Option<u32>,
+    /// What a shell does in a mount namespace of the broker's own before it starts there; root's.
+    pub(crate) mounting: Option<String>,
     variables: Vec<(&'static str, String)>,
 }
 
@@ -54,6 +56,7 @@ impl Site {
             listen: "address = \"127.0.0.1:0\"".to_owned(),
             level: "info",
             descriptors: None,
+            mounting: None,
             variables: Vec::new(),
         }
     }
@@ -118,13 +121,21 @@ impl Site {
     /// Starts a broker that must come up.
     pub(crate) fn start(&self) -> Broker {
         let config = self.write();
-        let mut command = match self.descriptors {
-            None => command(&["serve"], &config),
-            Some(count) => {
+        let mut command = match (self.descriptors, &self.mounting) {
+            (None, None) => command(&["serve"], &config),
+            (descriptors, mounting) => {
                 // Who is at a limit of `limit_files` shall hear of it, not end.
-                let script =
-                    format!("trap '' XFSZ; ulimit -n {count}; exec \"$0\" serve --config \"$1\"");
-                let mut shell = Command::new("sh");
+                let limit = descriptors.map(|count| format!("trap '' XFSZ; ulimit -n {count};"));
+                let script = format!(
+                    "set -e; {} {} exec \"$0\" serve --config \"$1\"",
+                    mounting.as_deref().unwrap_or_default(),
+                    limit.unwrap_or_default()
+                );
+                let mut shell = match mounting {
+                    None => Command::new("sh"),
+                    Some(_) => Command::new("unshare"),
+                };
+                shell.args(mounting.iter().flat_map(|_| ["--mount", "sh"]));
                 shell.arg("-c").arg(script).arg(BINARY).arg(config);
                 shell
             }

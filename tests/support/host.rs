@@ -46,6 +46,11 @@ impl ScriptedHost {
         Self::answering(b"SSH-2.0-OpenSSH_9.2\r\n")
     }
 
+    /// Up at this address.
+    pub(crate) fn at(address: SocketAddr) -> Self {
+        Self::on(TcpListener::bind(address).unwrap(), &CONFIRM)
+    }
+
     fn answering(answer: &'static [u8]) -> Self {
         Self::on(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap(), answer)
     }

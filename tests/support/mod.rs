@@ -3,12 +3,16 @@
 mod agent;
 mod asker;
 mod broker;
+mod dice;
+mod dns;
 mod guacd;
 mod host;
 mod names;
+mod proxy;
 mod stage;
 pub(crate) mod tls;
 mod visitor;
+mod wall_clock;
 mod wire;
 
 use std::thread;
@@ -17,11 +21,15 @@ use std::time::{Duration, Instant};
 pub(crate) use agent::{ScriptedAgent, new_key, session};
 pub(crate) use asker::{Asker, Told};
 pub(crate) use broker::{BINARY, Broker, Site};
+pub(crate) use dice::Dice;
+pub(crate) use dns::Dns;
 pub(crate) use guacd::{GuacdPeer, ScriptedGuacd};
 pub(crate) use host::{BlackHole, ClosedPort, ScriptedHost};
 pub(crate) use names::{Names, instruction, trace};
+pub(crate) use proxy::{FaultProxy, Way};
 pub(crate) use stage::{BYSTANDER, Stage};
 pub(crate) use visitor::{Refusal, Visit, Visitor};
+pub(crate) use wall_clock::WallClock;
 use wire::{Flow, Wire};
 
 /// Who we are in the log: our name and number.

@@ -1,0 +1,141 @@
+//! The process itself: killed, stopped, paused, doubled, and hurt inside.
+
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::*;
+use crate::support::{ScriptedAgent, session};
+
+#[test]
+fn killed_with_live_tunnels_its_users_go_back_to_their_hosts() {
+    let stage = Stage::of(3);
+    let users: Vec<_> = (0..6).map(|nth| format!("user{nth}")).collect();
+    let open: Vec<_> = users
+        .iter()
+        .map(|user| stage.desktop(&Visit::office(user)))
+        .collect();
+    let hosts: Vec<_> = open.iter().map(|(_, peer)| stage.host_of(peer)).collect();
+    for (user, host) in users.iter().zip(&hosts) {
+        wait_for_lease(&stage.site, user, &format!("{host} live"));
+        let tunnel = &stage.broker.placed(user)["tunnel"];
+        stage
+            .broker
+            .wait_until_stored(&format!("{{\"tunnel\":{tunnel},\"stood\":true"));
+    }
+    let stage = stage.restarted(Broker::kill);
+    drop(open);
+    for (user, host) in users.iter().zip(&hosts).rev() {
+        assert_eq!(serves(&stage, user), *host, "{user}");
+    }
+}
+
+/// Seconds that are left of the user's only lease.
+fn seconds_left(site: &Site, user: &str) -> u64 {
+    let told = get(site, &format!("/api/v1/leases?user={user}"));
+    told["leases"][0]["seconds_left"].as_u64().unwrap()
+}
+
+#[test]
+fn told_to_stop_it_renews_the_leases_of_its_tunnels_until_they_end() {
+    let guacd = polite();
+    let stage = Stage::adjusted(guacd, 1, |site| site.with("[broker]\nlease_seconds = 30\n"));
+    let (mut visitor, mut peer) = stage.desktop(&Visit::office("ann"));
+    wait_for_lease(&stage.site, "ann", "rds1 live");
+    stage.broker.signal("TERM");
+    stage.broker.wait("Waiting for open tunnels", |_| true);
+    let mut least = seconds_left(&stage.site, "ann");
+    // A lease only runs down, unless it is renewed.
+    eventually("a renewal", || {
+        let left = seconds_left(&stage.site, "ann");
+        assert!(left > 5, "it runs out");
+        let renewed = left > least + 2;
+        least = least.min(left);
+        renewed.then_some(())
+    });
+    assert_carries(&mut visitor, &mut peer);
+    drop(visitor);
+    assert!(stage.broker.exit().success());
+}
+
+#[test]
+fn paused_for_longer_than_silence_lasts_it_keeps_tunnels_leases_and_hosts() {
+    let stage = Stage::adjusted(polite(), 2, |site| {
+        site.with("[broker]\noffline_after_seconds = 2\n")
+    });
+    let mut agents = ["rds1", "rds2"].map(|id| ScriptedAgent::of(&stage.site, id));
+    for agent in &mut agents {
+        agent.reports(&[]);
+    }
+    let (mut visitor, mut peer) = stage.desktop(&Visit::office("ann"));
+    let host = stage.host_of(&peer);
+    wait_for_lease(&stage.site, "ann", &format!("{host} live"));
+    stage.broker.signal("STOP");
+    peer.wire.send(b"4.blob,1.1,4.BBBB;").unwrap();
+    visitor.wire.send(b"3.nop;").unwrap();
+    let mut newcomer = Visitor::dial(stage.broker.address());
+    newcomer.select("rdp");
+    let first = agents[0].next(&[]);
+    let heartbeat = thread::spawn({
+        let agent = ScriptedAgent::of(&stage.site, "rds1");
+        move || agent.send(&first.to_string())
+    });
+    // More than the two seconds after which an agent counts as silent.
+    thread::sleep(Duration::from_secs(4));
+    stage.broker.signal("CONT");
+    assert_eq!(visitor.wire.exact(18).unwrap(), b"4.blob,1.1,4.BBBB;");
+    assert_eq!(peer.wire.exact(6).unwrap(), b"3.nop;");
+    let (status, told) = heartbeat.join().unwrap();
+    assert_eq!((status, &told["taken"]), (200, &Value::Bool(true)));
+    agents[1].reports(&[session("bob", "Disconnected", 60)]);
+    assert_carries(&mut visitor, &mut peer);
+    wait_for_lease(&stage.site, "ann", &format!("{host} live"));
+    // Who came during the pause is served, and so is everybody after it.
+    newcomer.read_args();
+    let bob = Visit::office("bob");
+    for setting in bob.settings() {
+        newcomer.wire.say(&setting).unwrap();
+    }
+    newcomer.wire.say(&bob.connect(&newcomer.shown)).unwrap();
+    newcomer.ready();
+    assert_eq!(stage.host_of(&stage.guacd.ready()), "rds2");
+    assert_eq!(serves(&stage, "ann"), host);
+}
+
+#[test]
+fn a_new_version_beside_the_old_is_turned_away_until_the_old_has_ended() {
+    let mut stage = Stage::of(2);
+    let (mut visitor, mut peer) = stage.desktop(&Visit::office("ann"));
+    let host = stage.host_of(&peer);
+    stage.site.listen = format!("address = \"{}\"", stage.broker.address());
+    let config = stage.site.write();
+    let start = || {
+        let output = Site::run(&["serve"], &config);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.code(), said)
+    };
+    let (code, said) = start();
+    assert!(
+        code == Some(1) && said.contains("cannot listen on"),
+        "{said}"
+    );
+    // The old one has lost nothing by it: neither port, nor socket, nor store.
+    assert_carries(&mut visitor, &mut peer);
+    assert_eq!(leases(&stage.site, "ann").len(), 1);
+    serves(&stage, "bob");
+
+    // While its last tunnels end the port is free, and what is remembered is not.
+    stage.broker.signal("TERM");
+    stage.broker.wait("Waiting for open tunnels", |_| true);
+    eventually("the store's word", || {
+        let (code, said) = start();
+        assert_eq!(code, Some(1), "{said}");
+        said.contains("store.redb is in use by another process")
+            .then_some(())
+    });
+    assert_carries(&mut visitor, &mut peer);
+    drop((visitor, peer));
+    let stage = stage.restarted(|old| assert!(old.exit().success()));
+    assert_eq!(serves(&stage, "ann"), host);
+}
