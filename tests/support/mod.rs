@@ -41,6 +41,12 @@ pub(crate) fn ourselves() -> (String, String) {
     (ask("-un"), ask("-u"))
 }
 
+/// Says that a test could not run here.
+#[expect(clippy::print_stderr, reason = "whoever ran the tests wants to know")]
+pub(crate) fn skipped(needs: &str) {
+    eprintln!("SKIPPED: needs {needs}");
+}
+
 /// For anything that is expected to happen; a machine under load may need it.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(25);
 

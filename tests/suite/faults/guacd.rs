@@ -110,7 +110,7 @@ fn one_byte_a_write_both_ways_is_served_byte_by_byte() {
     let (mut visitor, mut peer) = stage.desktop(&Visit::office("j\u{f6}rg\u{1F600}"));
     assert_eq!(peer.value("username"), "j\u{f6}rg\u{1F600}");
     assert_carries(&mut visitor, &mut peer);
-    let blob = format!("4.blob,1.1,9.\u{20ac}\u{e9}\u{1F600}ABCDEF;").repeat(500);
+    let blob = "4.blob,1.1,9.\u{20ac}\u{e9}\u{1F600}ABCDEF;".repeat(500);
     peer.wire.send(&blob).unwrap();
     assert!(visitor.wire.exact(blob.len()).unwrap() == blob.as_bytes());
     visitor.wire.send(&blob).unwrap();

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::*;
 use crate::suite::heartbeats::staffed;
-use crate::support::{BlackHole, ClosedPort, Dns, Way, session};
+use crate::support::{BlackHole, ClosedPort, Dns, Way, session, skipped};
 
 const DOWN: &str = "Host does not answer RDP";
 const UP: &str = "Host answers RDP";
@@ -172,7 +172,7 @@ fn named(dns: &Dns, guacd: &ScriptedGuacd, ports: [u16; 2]) -> Site {
 fn dns() -> Option<Dns> {
     let dns = Dns::start();
     if dns.is_none() {
-        eprintln!("SKIPPED: needs root, a mount namespace and port 53 of a loopback address");
+        skipped("root, a mount namespace and port 53 of a loopback address");
     }
     dns
 }

@@ -3,7 +3,7 @@
 use std::fs;
 
 use super::*;
-use crate::support::{ScriptedAgent, WallClock, session};
+use crate::support::{ScriptedAgent, WallClock, session, skipped};
 
 const DAY: i64 = 86_400;
 
@@ -92,7 +92,7 @@ fn small_disk() -> Option<Stage> {
         .args(["--mount", "true"])
         .status();
     if !may.is_ok_and(|status| status.success()) {
-        eprintln!("SKIPPED: needs root and a mount namespace");
+        skipped("root and a mount namespace");
         return None;
     }
     Some(Stage::adjusted(polite(), 2, |mut site| {
