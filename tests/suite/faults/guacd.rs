@@ -35,6 +35,49 @@ fn one_that_dies_under_ten_tunnels_ends_each_and_their_users_return_to_their_hos
 }
 
 #[test]
+fn one_that_resets_at_any_step_before_ready_is_unavailable_and_its_claim_is_given_back() {
+    for step in 0..4 {
+        let guacd = ScriptedGuacd::playing(move |peer| {
+            if step >= 1 {
+                peer.hear_select()?;
+            }
+            if step >= 2 {
+                peer.wire.say(&names().to_instruction())?;
+            }
+            if step >= 3 {
+                peer.hear_connect(&names())?;
+            }
+            let socket = socket2::SockRef::from(peer.wire.stream());
+            socket.set_linger(Some(Duration::ZERO))
+        });
+        let stage = Stage::before(guacd, 1);
+        let mut visitor = Visitor::dial(stage.broker.address());
+        visitor.select("rdp");
+        // It resets once its script has ended and nobody holds it.
+        if step < 2 {
+            drop(stage.guacd.next());
+        }
+        visitor.read_args();
+        if step == 2 {
+            drop(stage.guacd.next());
+        }
+        let visit = Visit::office("ann");
+        for setting in visit.settings() {
+            visitor.wire.say(&setting).unwrap();
+        }
+        visitor.wire.say(&visit.connect(&visitor.shown)).unwrap();
+        if step == 3 {
+            drop(stage.guacd.next());
+        }
+        let refusal = visitor.refusal();
+        assert_eq!(refusal.code, 0x208, "{step}: {}", refusal.text);
+        eventually("no lease", || {
+            leases(&stage.site, "ann").is_empty().then_some(())
+        });
+    }
+}
+
+#[test]
 fn one_that_is_gone_without_a_word_is_given_up_with_guacamole_and_the_lease_lingers() {
     let (stage, network) = behind_a_network(2);
     let before = stage.broker.descriptors();
