@@ -2,6 +2,8 @@
 
 import pytest
 from support.client import Client
+from support.guacd import Guacd
+from support.waiting import until
 
 
 @pytest.mark.parametrize("down", ["rds-a", "rds-b"])
@@ -30,3 +32,22 @@ def test_with_guacd_down_the_user_is_told_so(start_gateway, nobody_listens, make
         assert client.ready
         assert client.error == 0x208
         assert client.opcodes == ["error", "disconnect"]
+
+
+@pytest.mark.brokered
+def test_with_guacd_killed_the_user_returns_to_the_session_left_behind(start_gateway, farm, make_user, visit, tmp_path):
+    guacd = Guacd(tmp_path)
+    try:
+        gateway = start_gateway(guacd=guacd)
+        alice = make_user("alice")
+        left = visit(gateway, alice)
+        guacd.stop()
+        until(lambda: left.client.ended, 15, lambda: "the page hears of the end")
+        [ended] = gateway.ended(gateway.placements(alice)[-1])
+        assert (ended["by"], ended["phase"]) == ("guacd", "stood")
+        guacd = Guacd(tmp_path, guacd.port)
+        back = visit(gateway, alice, left.host)
+        assert (back.host, back.kind) == (left.host, "reconnected")
+        assert len(farm.logons(alice)) == 2
+    finally:
+        guacd.stop()

@@ -7,9 +7,9 @@ from .process import Process
 
 
 class Guacd:
-    def __init__(self, run_dir):
+    def __init__(self, run_dir, port=None):
         self.host = net.address(1)
-        self.port = net.free_port(self.host)
+        self.port = port or net.free_port(self.host)
         # FreeRDP keeps known certificates below HOME: not in the caller's.
         self.process = Process(
             "guacd", ["guacd", "-f", "-L", "info", "-b", self.host, "-l", self.port],
