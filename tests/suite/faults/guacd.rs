@@ -192,8 +192,9 @@ fn far_away_and_unsteady_it_is_served_byte_by_byte() {
     assert!(peer.wire.exact(blob.len()).unwrap() == blob);
 }
 
-/// The code of a refusal before a guacd that answers `select` with this.
-fn refused_after(args: &'static str, then: &'static str) -> u16 {
+/// The code of a refusal before a guacd that answers `select` with this, and `connect` with that;
+/// whether it was told to connect.
+fn refused_after(args: &'static str, then: &'static str) -> (u16, bool) {
     let guacd = ScriptedGuacd::playing(move |peer| {
         peer.hear_select()?;
         peer.wire.send(args)?;
@@ -208,30 +209,31 @@ fn refused_after(args: &'static str, then: &'static str) -> u16 {
     let visit = Visit::rdp("ann")
         .answer("hostname", "sessionguard:resource=office")
         .answer("sessionguard-resource", "office");
-    visit.refused_at(&stage.broker).code
+    let code = visit.refused_at(&stage.broker).code;
+    let mut peer = stage.guacd.next();
+    let _ = peer.wire.rest();
+    let told = String::from_utf8_lossy(&peer.wire.arrived).contains("7.connect,");
+    (code, told)
 }
 
 #[test]
 fn odd_args_are_refused_as_an_upstream_error_and_missing_ones_as_not_found() {
-    for (args, then, code) in [
+    for (args, code) in [
         // No host can be told to it.
-        ("4.args;", "", 0x204),
-        ("4.args,13.VERSION_1_5_0;", "", 0x204),
-        ("4.args,13.VERSION_1_5_0,4.port,8.username;", "", 0x204),
-        // Twice the same, and a second time where `ready` belongs.
-        ("4.args,13.VERSION_1_5_0,8.hostname,8.hostname;", "", 0x203),
-        (
-            "4.args,13.VERSION_1_5_0,8.hostname,4.port,8.username;",
-            "4.args,8.hostname;",
-            0x203,
-        ),
+        ("4.args;", 0x204),
+        ("4.args,13.VERSION_1_5_0;", 0x204),
+        ("4.args,13.VERSION_1_5_0,4.port,8.username;", 0x204),
+        // Twice the same.
+        ("4.args,13.VERSION_1_5_0,8.hostname,8.hostname;", 0x203),
         // No text that guacd would say.
-        ("4.args,3.\u{1F600}\0x;", "", 0x203),
-        ("04.args,8.hostname;", "", 0x203),
-        ("4.args,8.hostname;5.extra;", "", 0x203),
+        ("4.args,3.\u{1F600}\0x;", 0x203),
+        ("04.args,8.hostname;", 0x203),
     ] {
-        assert_eq!(refused_after(args, then), code, "{args:?} {then:?}");
+        assert_eq!(refused_after(args, ""), (code, false), "{args:?}");
     }
+    // A second time where `ready` belongs: all was said by then.
+    let args = "4.args,13.VERSION_1_5_0,8.hostname,4.port,8.username;";
+    assert_eq!(refused_after(args, "4.args,8.hostname;"), (0x203, true));
 }
 
 #[test]
