@@ -11,12 +11,11 @@ use std::io::ErrorKind;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tracing::{info, warn};
 
-use super::Fleet;
+use super::{Fleet, lookup};
 use super::apply::same_place;
 use crate::clock::Clock;
 use crate::config::Current;
@@ -208,7 +207,7 @@ fn late(patience: Duration) -> String {
 
 /// Every resolved address in turn; the last one's error tells.
 async fn ask(host: &Host) -> std::io::Result<()> {
-    let mut stream = TcpStream::connect((host.address.as_str(), host.port)).await?;
+    let mut stream = lookup::connect(&host.address, host.port).await?;
     x224::ask(&mut stream).await
 }
 

@@ -9,6 +9,7 @@ mod apply;
 mod attempt;
 mod check;
 mod heartbeat;
+mod lookup;
 mod modes;
 mod probe;
 mod report;

@@ -209,6 +209,34 @@ fn with_dns_slow_for_one_host_the_others_serve_in_time() {
 }
 
 #[test]
+fn with_dns_slow_for_six_hundred_hosts_newcomers_and_a_reload_are_served_in_time() {
+    let Some(dns) = dns() else { return };
+    let (up, guacd) = (ScriptedHost::up(), polite());
+    let mut text = Stage::farm(&[up.address()], &[]);
+    for nth in 0..600 {
+        let name = format!("x{nth}.test");
+        dns.says(&name, Ipv4Addr::LOCALHOST, Duration::from_secs(25));
+        text +=
+            &format!("[[hosts]]\nid = \"x{nth}\"\naddress = \"{name}\"\nfarm_ids = [\"office\"]\n");
+    }
+    let mut site = Site::new(guacd.address()).with(text.clone());
+    let file = dns.resolv_conf(site.folder());
+    site.mounting = Some(format!("mount --bind {} /etc/resolv.conf;", file.display()));
+    let broker = site.start();
+    let threads = || {
+        let tasks = format!("/proc/{}/task", broker.id());
+        std::fs::read_dir(tasks).unwrap().count()
+    };
+    eventually("many that wait", || (threads() > 200).then_some(()));
+    Visit::office("ann").at(&broker).ready();
+    assert_eq!(broker.placed("ann")["host"], "rds1");
+    let edited = text + "[broker]\nlease_seconds = 901\n";
+    std::fs::write(site.folder().join("conf.d/00.toml"), edited).unwrap();
+    broker.wait("Configuration applied", |_| true);
+    assert!(threads() < 400, "{}", threads());
+}
+
+#[test]
 fn with_dns_changed_the_new_address_is_probed_and_the_old_one_no_more() {
     let Some(dns) = dns() else { return };
     let guacd = polite();
