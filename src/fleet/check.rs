@@ -15,8 +15,8 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tracing::{info, warn};
 
-use super::{Fleet, lookup};
 use super::apply::same_place;
+use super::{Fleet, lookup};
 use crate::clock::Clock;
 use crate::config::Current;
 use crate::metrics::{Metrics, Probed};
