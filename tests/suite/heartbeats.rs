@@ -1,7 +1,7 @@
 //! What the broker does with a heartbeat: what is news, what is refused, what
 //! outlives it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
@@ -162,15 +162,19 @@ fn nobody_speaks_for_another_host_and_nonsense_is_refused() {
 fn recorded_heartbeats_are_understood() {
     let (stage, agents) = staffed(1, "");
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/heartbeats");
-    let mut files: Vec<_> = std::fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
+    let files = std::fs::read_dir(folder).unwrap();
+    let files = files.map(|entry| entry.unwrap().path());
+    let mut recorded: Vec<(PathBuf, Value)> = files
         .filter(|path| path.extension().is_some_and(|ending| ending == "json"))
+        .map(|file| {
+            let body = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+            (file, body)
+        })
         .collect();
-    files.sort();
-    assert!(files.len() >= 3);
-    for (nth, file) in files.iter().enumerate() {
-        let mut body: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
+    assert!(recorded.len() >= 3);
+    // One host sends them here, each after the one before.
+    recorded.sort_by_key(|(_, body)| body["time"].as_str().map(str::to_owned));
+    for (nth, (file, mut body)) in recorded.into_iter().enumerate() {
         body["agent_id"] = json!("rds1");
         body["boot_id"] = json!(nth.to_string());
         let (status, told) = agents[0].send(&body.to_string());

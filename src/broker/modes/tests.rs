@@ -165,7 +165,7 @@ async fn the_last_usable_host_of_an_enabled_farm_asks_for_force() {
         let error = house.change(host("b"), to(mode)).await.unwrap_err();
         let said = error.to_string();
         assert!(
-            said.contains("farm office would have") && said.contains("--force"),
+            said.contains("farm office would have") && said.contains("with force"),
             "{said}"
         );
         assert!(!said.contains("closed"), "{said}");
