@@ -80,10 +80,13 @@ pub mod framing;
 
 pub mod stood;
 
+pub mod attempt;
+
 pub mod error;
 
 pub mod shown;
 
+pub use attempt::{Attempt, Progress};
 pub use decoder::{Decoded, Decoder, Limits};
 pub use error::{DecodeError, EncodeError, FramingError, HandshakeError, WidenError};
 pub use event::{Event, Phase, Rest, Select, Step};

@@ -84,6 +84,16 @@ fn is_version(text: &str) -> bool {
     numbers.split('_').count() == 3 && numbers.split('_').all(is_number)
 }
 
+/// A version's numbers, to be compared; none for what is no version.
+fn numbers(version: &str) -> Vec<u64> {
+    let numbers = version.strip_prefix("VERSION_").unwrap_or_default();
+    let numbers = numbers.split('_').map(|part| part.parse().unwrap_or(0));
+    match is_version(version) {
+        true => numbers.collect(),
+        false => Vec::new(),
+    }
+}
+
 /// The parameter names that `args` announces, in order.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ParameterNames {
@@ -224,6 +234,28 @@ impl Parameters {
         let version = names.version.as_ref().and_then(|_| values.next());
         let values = names.names.iter().cloned().zip(values).collect();
         Ok(Self { version, values })
+    }
+
+    /// The same parameters as an answer to other names, of another guacd: by name, unset where
+    /// Guacamole was not asked. In the version's place stands what Guacamole wrote, or that of this
+    /// guacd where it is lower.
+    #[must_use]
+    pub fn answering(&self, names: &ParameterNames) -> Self {
+        let version = names.version().map(|offered| {
+            let answered = self.version().unwrap_or_default();
+            match numbers(answered) > numbers(offered) {
+                true => offered.to_owned(),
+                false => answered.to_owned(),
+            }
+        });
+        let value = |name: &str| self.get(name).unwrap_or_default().to_owned();
+        Self {
+            version,
+            values: names
+                .iter()
+                .map(|name| (name.to_owned(), value(name)))
+                .collect(),
+        }
     }
 
     /// What stands in the version's place: `None` if `args` had none.

@@ -207,3 +207,29 @@ fn connection_ids_are_a_dollar_and_a_uuid() {
         assert_eq!(ConnectionId::parse(text), None, "{text}");
     }
 }
+
+#[test]
+fn another_guacd_gets_the_same_answers_by_name() {
+    let shown = names(&["VERSION_1_5_0", "hostname", "port", "username"]);
+    let answered = ["VERSION_1_3_0", "host", "3389", "ann"];
+    let connect = Instruction::new("connect", answered);
+    let parameters = Parameters::from_connect(&shown, connect).unwrap();
+    for (theirs, expected) in [
+        // The lower version of both, names in their order, unset where nobody asked.
+        (
+            &["VERSION_1_6_0", "port", "new", "hostname"][..],
+            &["VERSION_1_3_0", "3389", "", "host"][..],
+        ),
+        (&["VERSION_1_1_0", "username"], &["VERSION_1_1_0", "ann"]),
+        (&["username", "hostname"], &["ann", "host"]),
+        (&["VERSION_1_10_0"], &["VERSION_1_3_0"]),
+    ] {
+        let again = parameters.answering(&names(theirs));
+        assert_eq!(again.to_instruction().args(), expected);
+    }
+    // A Guacamole that wrote no version keeps to that, as it would have done here.
+    let connect = Instruction::new("connect", ["", "host", "3389", "ann"]);
+    let parameters = Parameters::from_connect(&shown, connect).unwrap();
+    let again = parameters.answering(&names(&["VERSION_1_1_0", "port"]));
+    assert_eq!(again.to_instruction().args(), ["", "3389"]);
+}

@@ -2,6 +2,7 @@
 //!
 //! - `grammar`: bytes to instructions and back, one test for each thing that is refused;
 //! - `handshake`: the two-sided machine; `held`: what comes behind `connect`;
+//! - `attempt`: guacd's output held back, Guacamole's input kept, until a desktop stood;
 //! - `parameters`: names of every release, widened and narrowed;
 //! - `framing`: the relay's view, and whether a desktop stood; `traces`: recorded guacd;
 //! - `properties`: any text, any cut, any bytes; `model`: guacd, as `lenient` reads, agrees;
@@ -20,6 +21,7 @@
 
 mod support;
 
+mod attempt;
 mod framing;
 mod grammar;
 mod handshake;
