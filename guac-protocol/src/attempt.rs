@@ -116,6 +116,12 @@ impl Attempt {
         self.ended = false;
     }
 
+    /// Whether Guacamole said `disconnect`.
+    #[must_use]
+    pub fn has_left(&self) -> bool {
+        self.left
+    }
+
     /// How many more bytes of Guacamole can be kept: with less room than a read may bring it is
     /// not to be read.
     #[must_use]

@@ -59,6 +59,7 @@ fn ruled(hosts: &[&str], rules: Rules) -> Arc<Directory> {
         source: None,
         hostnames: Vec::new(),
         load_balance_info: None,
+        attempt_deadline: None,
         keep_parameters: BTreeSet::new(),
         parameters: ParameterValues::default(),
     };

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::secrets::Purpose;
-use super::settings::{ApiSettings, Config, LogSettings, Timeouts};
+use super::settings::{ApiSettings, Attempts, Config, LogSettings, Timeouts};
 use crate::placement::{Directory, Farm, FarmId, Host, HostId, Resource, ResourceId, Rules};
 
 /// Ids written out in one log line; a new file may hold thousands.
@@ -89,6 +89,7 @@ pub fn change(old: &Config, new: &Config) -> Changes {
         store,
         timeouts: Timeouts { placement, drain },
         limits,
+        attempts: Attempts { most, deadline },
         log: LogSettings {
             level,
             format,
@@ -110,6 +111,13 @@ pub fn change(old: &Config, new: &Config) -> Changes {
     );
     note(&mut settings, "broker.drain_timeout", *drain != times.drain);
     note(&mut settings, "limits", *limits != new.limits);
+    let attempts = &new.attempts;
+    note(&mut settings, "broker.max_attempts", *most != attempts.most);
+    note(
+        &mut settings,
+        "broker.attempt_deadline",
+        *deadline != attempts.deadline,
+    );
     note(&mut settings, "log.level", *level != new.log.level);
     // Sockets, the open store and the form of the lines are made at the start.
     note(&mut restart, "listen", *listen != new.listen);
@@ -163,6 +171,7 @@ impl Config {
             probe: self.probe.clone(),
             timeouts: self.timeouts.clone(),
             limits: self.limits.clone(),
+            attempts: self.attempts.clone(),
             directory: Arc::clone(&self.directory),
         }
     }

@@ -30,6 +30,7 @@ const WEIGHT: Form = Form::Number(0, 10_000);
 const USERS: Form = Form::Number(1, 100_000);
 const LOGONS: Form = Form::Number(1, 10_000);
 const SLOW_START: Form = Form::Time(s(0), s(3600));
+const ATTEMPTS: Form = Form::Time(s(3), s(600));
 
 pub(super) const DOCUMENT: &[Key] = &[
     key(
@@ -113,6 +114,10 @@ pub(super) const BROKER: &[Key] = &[
         "Whether a connection may choose its farm itself with farm= in its host name.").or("false"),
     // guacd hangs up 15 s after its last input; a second is kept for the answer.
     key("placement_timeout", Form::Time(s(1), s(14)), "Time for one placement.").or("\"10s\""),
+    key("max_attempts", Form::Number(1, 16),
+        "Most hosts that are tried for one connection until a desktop stands; 1: the first one alone.").or("4"),
+    key("attempt_deadline", ATTEMPTS,
+        "How long other hosts are tried, counted from the click; Guacamole's balancing groups wait 15 s only.").or("\"13s\""),
     key("drain_timeout", Form::Time(s(0), s(30 * DAY)),
         "How long a shutdown waits for running tunnels to end by themselves.").or("\"8h\""),
     key("score", Form::Table(Shape::BrokerScore), "What makes a host better than another."),

@@ -80,8 +80,8 @@ pub use reload::{
 pub use secret::{Secret, SecretError};
 pub use secrets::{Configured, Purpose, Secrets};
 pub use settings::{
-    AdminSocket, ApiSettings, AuditTarget, Config, Guacd, HealthSettings, HostPort, Limits, Listen,
-    LogFormat, LogLevel, LogSettings, Probe, StoreSettings, Timeouts,
+    AdminSocket, ApiSettings, Attempts, AuditTarget, Config, Guacd, HealthSettings, HostPort,
+    Limits, Listen, LogFormat, LogLevel, LogSettings, Probe, StoreSettings, Timeouts,
 };
 pub use small::{LineColumn, SmallFileError, Time, load_small};
 pub use source::Position;

@@ -128,6 +128,7 @@ pub(super) fn resource(node: &Node, report: &mut Report, into: &mut Gathered) {
     let source = table.read("source", name);
     let hostnames = table.list("hostnames", hostname_matcher);
     let load_balance_info = table.read("load_balance_info", name);
+    let attempt_deadline = table.time("attempt_deadline");
     let keep_parameters = read_kept(&mut table);
     let parameters = table.parameters("parameters", parameters::refused_in_resource);
 
@@ -156,6 +157,7 @@ pub(super) fn resource(node: &Node, report: &mut Report, into: &mut Gathered) {
             source: source.map(value),
             hostnames: hostnames.iter().map(|name| name.value.clone()).collect(),
             load_balance_info: load_balance_info.map(value),
+            attempt_deadline: attempt_deadline.map(value),
             keep_parameters,
             parameters,
         },

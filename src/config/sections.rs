@@ -82,6 +82,9 @@ pub(super) fn broker(node: &Node, report: &mut Report, into: &mut Gathered) {
     let timeouts = &mut into.config.timeouts;
     put(&mut timeouts.placement, table.time("placement_timeout"));
     put(&mut timeouts.drain, table.time("drain_timeout"));
+    let attempts = &mut into.config.attempts;
+    put(&mut attempts.most, table.number("max_attempts"));
+    put(&mut attempts.deadline, table.time("attempt_deadline"));
     into.has_default_farm |= table.has("default_farm");
     if let Some(farm) = table.read("default_farm", id) {
         into.default_farm = Some(farm);

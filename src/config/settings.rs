@@ -31,6 +31,8 @@ pub struct Config {
     pub timeouts: Timeouts,
     /// How much is served at a time.
     pub limits: Limits,
+    /// What is done for a user whose host fails before the desktop stands.
+    pub attempts: Attempts,
     /// What is logged.
     pub log: LogSettings,
     /// Where the running broker is asked.
@@ -50,6 +52,7 @@ impl Default for Config {
             store: StoreSettings::default(),
             timeouts: Timeouts::default(),
             limits: Limits::default(),
+            attempts: Attempts::default(),
             log: LogSettings::default(),
             api: ApiSettings::default(),
             health: HealthSettings::default(),
@@ -217,6 +220,26 @@ impl Default for Limits {
             max_tunnels: None,
             max_guacd_dials: 256,
             stall: Duration::from_secs(60),
+        }
+    }
+}
+
+/// What is done for a user whose host fails before the desktop stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attempts {
+    /// Most hosts that are tried for one connection; 1: no other one.
+    pub most: usize,
+    /// Until when another host is tried, counted from `select`; a resource may
+    /// have its own.
+    // INVARIANT: by default within the 15 s that a balancing group waits.
+    pub deadline: Duration,
+}
+
+impl Default for Attempts {
+    fn default() -> Self {
+        Self {
+            most: 4,
+            deadline: Duration::from_secs(13),
         }
     }
 }

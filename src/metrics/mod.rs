@@ -35,7 +35,7 @@ pub use metered::Metered;
 pub use page::{Page, Samples};
 pub use picture::picture;
 use tally::Tally;
-pub use words::{Cause, Operation, Phase, Probed, Stored};
+pub use words::{Attempted, Cause, Operation, Phase, Probed, Stored};
 
 /// What a page is, for its reader's `Content-Type`.
 pub const CONTENT_TYPE: &str = prometheus_text::CONTENT_TYPE;
@@ -67,6 +67,8 @@ pub struct Metrics {
     guacd_failures: Counter,
     guacd_up: AtomicBool,
     probes: Timed<1>,
+    attempts: Family<[Label; 1], Counter>,
+    saved: Counter,
 }
 
 /// A handshake in the making: the time since its last step.
@@ -92,10 +94,15 @@ impl Default for Metrics {
             guacd_failures: Counter::default(),
             guacd_up: AtomicBool::new(true),
             probes: Family::new_with_constructor(patient),
+            attempts: Family::default(),
+            saved: Counter::default(),
         };
         // From zero on, so that the first of a kind is an increase.
         for phase in Phase::ALL {
             let _ = metrics.handshakes.get_or_create(&[phase.label()]);
+        }
+        for attempted in Attempted::ALL {
+            let _ = metrics.attempts.get_or_create(&[attempted.label()]);
         }
         for probed in Probed::ALL {
             let _ = metrics.probes.get_or_create(&[probed.label()]);
@@ -192,6 +199,16 @@ impl Metrics {
         probes.observe(span.as_secs_f64());
     }
 
+    /// An attempt at a desktop is over.
+    pub fn attempted(&self, came: Attempted) {
+        self.attempts.get_or_create(&[came.label()]).inc();
+    }
+
+    /// A desktop stood that would not have without another attempt.
+    pub fn saved(&self) {
+        self.saved.inc();
+    }
+
     /// Everything, as Prometheus reads it: what was counted, and what `page`
     /// holds. `directory` is the configuration in force.
     ///
@@ -240,6 +257,16 @@ impl Metrics {
             "probe_duration_seconds",
             "How long a host took to answer a probe, or to fail it",
             self.probes.clone(),
+        );
+        registry.register(
+            "attempts",
+            "Attempts at a desktop, by what came of them",
+            self.attempts.clone(),
+        );
+        registry.register(
+            "connections_saved",
+            "Desktops that stood after a host had failed before",
+            self.saved.clone(),
         );
         registry.register_collector(Box::new(page));
         let mut text = String::new();

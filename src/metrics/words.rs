@@ -63,6 +63,51 @@ impl Probed {
     }
 }
 
+/// What came of one attempt at a desktop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Attempted {
+    /// The RDP connection stood.
+    Stood,
+    /// Not known when the page was given over to guacd: nobody was to be tried
+    /// after this one, or guacd's own word counted.
+    Released,
+    /// The host did not answer our question before guacd was sent there.
+    NotThere,
+    /// guacd could not reach the host, or lost it.
+    Failed,
+    /// Silence, and then no answer to our question any more.
+    Died,
+    /// The placement did not hold any more when guacd was to be told.
+    Void,
+    /// Guacamole left, guacd failed, or it was told to end.
+    Stopped,
+}
+
+impl Attempted {
+    pub(super) const ALL: [Self; 7] = [
+        Self::Stood,
+        Self::Released,
+        Self::NotThere,
+        Self::Failed,
+        Self::Died,
+        Self::Void,
+        Self::Stopped,
+    ];
+
+    pub(super) fn label(self) -> Label {
+        let word = match self {
+            Self::Stood => "stood",
+            Self::Released => "released",
+            Self::NotThere => "not-there",
+            Self::Failed => "failed",
+            Self::Died => "died",
+            Self::Void => "void",
+            Self::Stopped => "stopped",
+        };
+        ("result", word)
+    }
+}
+
 /// A call of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {

@@ -106,6 +106,9 @@ pub struct Resource {
     pub hostnames: Vec<String>,
     /// `load-balance-info` that stands for this resource.
     pub load_balance_info: Option<String>,
+    /// How long other hosts are tried for it, from `select` on; `None`: as long
+    /// as for every resource.
+    pub attempt_deadline: Option<Duration>,
     /// Parameters left as Guacamole sent them though a placement clears them.
     pub keep_parameters: BTreeSet<String>,
     /// Connection parameters set for every tunnel of this resource; they win

@@ -9,9 +9,6 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsStream;
 
-/// Bytes taken at a time.
-const CHUNK: usize = 8192;
-
 /// One connection. What is written to it must be flushed: TLS keeps what the
 /// socket does not take at once.
 #[derive(Debug)]
@@ -35,6 +32,9 @@ impl Stream {
         Self(Kind::Tls(Box::new(stream)))
     }
 
+    /// Most bytes that [`Self::take`] takes at a time.
+    pub const TAKEN_AT_MOST: usize = 8192;
+
     /// The socket under it.
     pub fn socket(&self) -> &TcpStream {
         match &self.0 {
@@ -49,7 +49,7 @@ impl Stream {
     /// lost then.
     pub async fn take(&mut self, into: &mut Vec<u8>) -> io::Result<usize> {
         poll_fn(|context| {
-            let mut bytes = [0; CHUNK];
+            let mut bytes = [0; Self::TAKEN_AT_MOST];
             let mut buffer = ReadBuf::new(&mut bytes);
             ready!(Pin::new(&mut *self).poll_read(context, &mut buffer))?;
             into.extend_from_slice(buffer.filled());

@@ -12,6 +12,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::time::{Instant, timeout_at};
 use tracing::warn;
 
+use super::attempts::Waiting;
 use super::stop::Stop;
 use crate::tls::Stream;
 
@@ -27,6 +28,9 @@ pub(super) struct Line {
     widened: bool,
     /// When guacd was last written to: it hangs up 15 s later.
     told_guacd: Instant,
+    /// What Guacamole said between `args` and `connect`: another guacd would
+    /// have to hear it again.
+    said: Vec<Instruction>,
 }
 
 /// What is left of a line whose tunnel is not to be.
@@ -40,7 +44,7 @@ pub(super) struct GivenUp {
 /// What Guacamole waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Awaits {
-    /// It has not asked a whole question yet.
+    /// It has not asked a whole question yet, or was given its `ready`.
     Nothing,
     /// `args`.
     Args,
@@ -58,6 +62,7 @@ impl Line {
             shown: false,
             widened: false,
             told_guacd: Instant::now(),
+            said: Vec::new(),
         }
     }
 
@@ -144,7 +149,10 @@ impl Line {
     pub(super) async fn settings(&mut self) -> Result<Parameters, Stop> {
         loop {
             match self.event().await? {
-                Event::Forward(instruction) => self.tell_guacd(&instruction).await?,
+                Event::Forward(instruction) => {
+                    self.tell_guacd(&instruction).await?;
+                    self.said.push(instruction);
+                }
                 Event::Connect(parameters) => return Ok(parameters),
                 other => return Err(Stop::unexpected(&other)),
             }
@@ -197,6 +205,24 @@ impl Line {
             awaits,
             read_ahead: self.handshake.into_rest().to_guacd,
         }
+    }
+
+    /// Takes what Guacamole said between `args` and `connect`.
+    pub(super) fn take_said(&mut self) -> Vec<Instruction> {
+        std::mem::take(&mut self.said)
+    }
+
+    /// For the attempts: Guacamole waits for `ready`, and guacd for `connect`.
+    pub(super) fn into_waiting(self) -> Result<Waiting, (GivenUp, Stop)> {
+        let given_up = |guacamole| GivenUp {
+            guacamole,
+            awaits: Awaits::Ready,
+            read_ahead: Vec::new(),
+        };
+        let rest = self.handshake.into_rest();
+        let guacd = self.guacd.map(|guacd| (guacd, self.told_guacd));
+        let waiting = Waiting::new(self.guacamole, guacd, rest);
+        waiting.map_err(|(guacamole, stop)| (given_up(guacamole), stop))
     }
 
     /// For the relay: both sockets and what was read beyond the handshake.

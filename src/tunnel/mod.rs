@@ -1,11 +1,12 @@
 //! The data path: one Guacamole connection from accept to close.
 //!
-//! Accept, handshake, resolve, place, rewrite, relay; a file a step, the story
-//! in `Gateway::serve`. Nothing of a handshake is ever copied through: what
+//! Accept, handshake, resolve, place, rewrite, attempt, relay; a file a step, the
+//! story in `Gateway::serve`. Nothing of a handshake is ever copied through: what
 //! guacd reads was parsed here and encoded anew. Parameter values are never
 //! logged, at any level.
 
 mod accept;
+mod attempts;
 mod dial;
 mod limits;
 mod line;
@@ -35,12 +36,13 @@ use crate::clock::Clock;
 use crate::config;
 use crate::entrance::Pass;
 use crate::metrics::{Metrics, Phase};
-use crate::placement::TunnelId;
+use crate::placement::{HostId, TunnelId};
 use crate::shutdown::Shutdown;
 use crate::tls::Certificates;
 
 use accept::Reception;
 pub use accept::{Door, accept};
+use attempts::{Errand, Placed};
 pub use limits::{Limits, Load, Room};
 use line::Line;
 pub use open::{Facts, Kind, Open, Totals, Tunnels};
@@ -57,6 +59,10 @@ const ARGS_WITHIN: Duration = Duration::from_secs(8);
 /// page waits 15 s from the click on, and a refusal must be written and read,
 /// too. Guacamole's own time between `args` and `connect` is not counted.
 const READY_WITHIN: Duration = Duration::from_secs(13);
+
+/// How long a join may wait for the desktop of the tunnel it wants a seat in;
+/// what is left of [`READY_WITHIN`] is for guacd.
+const JOIN_WITHIN: Duration = Duration::from_secs(9);
 
 /// What every tunnel shares.
 #[derive(Debug)]
@@ -75,6 +81,14 @@ pub struct Gateway {
     stop: CancellationToken,
     /// Cancelled when open tunnels must end.
     end: CancellationToken,
+}
+
+/// How far a handshake came.
+enum Shaken {
+    /// To guacd's `ready`.
+    Ready(Ready),
+    /// To a place on a host, which is still to be tried.
+    Placed(Box<(Errand, Placed)>),
 }
 
 /// A tunnel whose handshake is over.
@@ -142,23 +156,60 @@ impl Gateway {
             None => Err(outcome.entry().told_to_end()),
         };
         let ended = match shaken {
-            Ok(ready) => relay::run(line, ready, &mut outcome).await,
+            Ok(Shaken::Ready(ready)) => relay::run(line.into_sockets(), ready, &mut outcome).await,
+            Ok(Shaken::Placed(errand)) => self.seek(line, *errand, &mut outcome).await,
             Err(stop) => {
-                refuse::answer(line, &stop, outcome.tunnel()).await;
+                refuse::answer(line.give_up(), &stop, outcome.tunnel()).await;
                 stop
             }
         };
         outcome.log(&ended);
+        if let (Some(host), true) = (outcome.stood_on(), ended.may_be_the_hosts()) {
+            self.look_at(&host);
+        }
     }
 
-    /// From the first byte to guacd's `ready`.
+    /// Serves a connection that was placed, to its end.
+    async fn seek(
+        &self,
+        line: Line,
+        (errand, placed): (Errand, Placed),
+        outcome: &mut Outcome,
+    ) -> Stop {
+        let end = outcome.entry().end().clone();
+        let (given_up, stop) = match line.into_waiting() {
+            Err(broken) => broken,
+            Ok(mut waiting) => {
+                let attempts = self.attempts(&mut waiting, &errand, placed, outcome);
+                let sought = end.run_until_cancelled(attempts).await;
+                match sought.unwrap_or_else(|| Err(outcome.entry().told_to_end())) {
+                    Ok(ready) => {
+                        drop(errand);
+                        return relay::run(waiting.into_sockets(), ready, outcome).await;
+                    }
+                    Err(stop) => (waiting.give_up(), stop),
+                }
+            }
+        };
+        refuse::answer(given_up, &stop, outcome.tunnel()).await;
+        stop
+    }
+
+    /// Has a host asked now, whatever comes of it: the picture learns of it, and
+    /// whoever is placed next.
+    fn look_at(&self, host: &HostId) {
+        let (broker, host) = (self.broker.clone(), host.clone());
+        tokio::spawn(async move { broker.check(&host).await });
+    }
+
+    /// From the first byte to guacd's `ready`, or to a place that is to be tried.
     async fn shake_hands(
         &self,
         line: &mut Line,
         (listen, first_byte_by): (&config::Listen, Instant),
         pass: &Pass,
         outcome: &mut Outcome,
-    ) -> Result<Ready, Stop> {
+    ) -> Result<Shaken, Stop> {
         let first = line.first_byte(first_byte_by);
         let first = self.stop.run_until_cancelled(first).await;
         first.unwrap_or(Err(Stop::NothingSent))?;
@@ -176,10 +227,20 @@ impl Gateway {
         let deadline = Instant::now() + listen.handshake_timeout;
         let config = self.config.get();
         let asking = Instant::now();
+        let joined = match &select {
+            Select::Protocol(_) => None,
+            Select::Join(id) => {
+                let within = JOIN_WITHIN.min(listen.handshake_timeout);
+                Some(self.seat_in(line, id, within).await?)
+            }
+        };
+        let waited = asking.elapsed();
         let within = ARGS_WITHIN.min(listen.handshake_timeout);
-        let turn_by = asking + within / 2;
-        let asked = timeout(within, self.ask_guacd(line, &select, &config, turn_by)).await;
-        let joined = asked.map_err(|_| Stop::GuacdSilent)??;
+        let within = within.min(READY_WITHIN.saturating_sub(waited));
+        let turn_by = Instant::now() + within / 2;
+        let asked = self.ask_guacd(line, (&select, joined), &config, turn_by);
+        let asked = timeout(within, asked).await;
+        asked.map_err(|_| Stop::GuacdSilent)??;
         let spent = asking.elapsed();
         lap.done(Phase::Args);
         let read = timeout_at(deadline, line.settings()).await;
@@ -188,20 +249,35 @@ impl Gateway {
         let login = Some(line.user_name()).filter(|login| !login.is_empty());
         let login = login.map(str::to_owned);
         outcome.entry().note(|facts| facts.login = login);
-        let latest = Instant::now() + READY_WITHIN.saturating_sub(spent);
-        let intent = match joined {
-            Some(id) => Intent::Join(id),
-            None => {
-                let source = listen.source.as_deref();
-                let (added, login) = (line.is_widened(), line.user_name());
-                Intent::read(&select, &mut parameters, added, login, source)
-            }
+        let now = Instant::now();
+        let latest = now + READY_WITHIN.saturating_sub(spent);
+        let intent = {
+            let source = listen.source.as_deref();
+            let (added, login) = (line.is_widened(), line.user_name());
+            Intent::read(&select, &mut parameters, added, login, source)
         };
-        let budget = config.timeouts.placement;
-        let by = latest.min(Instant::now() + budget);
-        let placed = self.settle(&intent, &mut parameters, line, by, outcome);
-        let hold = placed.await?;
+        let placement = config.timeouts.placement;
+        let by = latest.min(now + placement);
+        let placed = self.settle(&intent, &parameters, line, by, outcome);
+        let placed = placed.await?;
         lap.done(Phase::Placement);
+        if let (Intent::Place(Ok(request)), Some(placed), Select::Protocol(protocol)) =
+            (&intent, placed, &select)
+        {
+            let deadline = placed.attempt_deadline();
+            let deadline = deadline.unwrap_or(config.attempts.deadline);
+            let errand = Errand {
+                request: request.clone(),
+                parameters,
+                settings: line.take_said(),
+                protocol: protocol.clone(),
+                guacd: config.guacd.clone(),
+                most: config.attempts.most,
+                deadline: now + deadline.saturating_sub(spent),
+                placement,
+            };
+            return Ok(Shaken::Placed(Box::new((errand, placed))));
+        }
         let answered = timeout_at(latest, async {
             line.tell_guacd(&parameters.to_instruction()).await?;
             line.event().await
@@ -228,29 +304,42 @@ impl Gateway {
                 Some(issued)
             }
         };
-        Ok(Ready { hold, issued })
+        Ok(Shaken::Ready(Ready { hold: None, issued }))
+    }
+
+    /// What a join goes to, once its owner has a desktop. Guacamole may leave
+    /// meanwhile.
+    async fn seat_in(
+        &self,
+        line: &mut Line,
+        id: &guac_protocol::ConnectionId,
+        within: Duration,
+    ) -> Result<Owned, Stop> {
+        tokio::select! {
+            found = timeout(within, self.registry.wait_for(id)) => match found {
+                Ok(found) => found.ok_or(Stop::UnknownJoin),
+                Err(_) => Err(Stop::NothingToJoin),
+            },
+            event = line.event() => match event {
+                Ok(event) => Err(Stop::unexpected(&event)),
+                Err(stop) => Err(stop),
+            },
+        }
     }
 
     /// Dials guacd (for a join the one that has the connection, wherever new
     /// ones go by now), puts the question and shows Guacamole the answer, widened
-    /// by our own parameter where a placement may follow. Returns the id a
-    /// joiner asked for.
+    /// by our own parameter where a placement may follow.
     async fn ask_guacd(
         &self,
         line: &mut Line,
-        select: &Select,
+        (select, joined): (&Select, Option<Owned>),
         config: &config::Config,
         turn_by: Instant,
-    ) -> Result<Option<guac_protocol::ConnectionId>, Stop> {
-        let (question, joined, guacd) = match select {
-            Select::Protocol(_) => (select.clone(), None, config.guacd.clone()),
-            Select::Join(id) => {
-                let owned = self.registry.find(id).ok_or(Stop::UnknownJoin)?;
-                let Owned {
-                    guacd_id, guacd, ..
-                } = owned;
-                (Select::Join(guacd_id), Some(id.clone()), guacd)
-            }
+    ) -> Result<(), Stop> {
+        let (question, joined, guacd) = match joined {
+            None => (select.clone(), false, config.guacd.clone()),
+            Some(owned) => (Select::Join(owned.guacd_id), true, owned.guacd),
         };
         let turn = self.limits.dial(turn_by).await?;
         let stall = config.limits.stall;
@@ -260,7 +349,7 @@ impl Gateway {
         match line.event().await {
             Ok(Event::Args(_)) => {}
             // How guacd before 1.4.0 says that it has no such connection.
-            Err(Stop::Closed(Side::Guacd)) if joined.is_some() => return Err(Stop::UnknownJoin),
+            Err(Stop::Closed(Side::Guacd)) if joined => return Err(Stop::UnknownJoin),
             // Who leaves with our question unread resets.
             Err(
                 Stop::Closed(Side::Guacd)
@@ -276,7 +365,6 @@ impl Gateway {
         }
         // guacd did its part, and Guacamole may be slow.
         drop(turn);
-        line.show_args(resolve::extra_names(select)).await?;
-        Ok(joined)
+        line.show_args(resolve::extra_names(select)).await
     }
 }

@@ -235,6 +235,11 @@ impl Entry {
         change(&mut self.open.lock());
     }
 
+    /// The host it was placed on last.
+    pub(super) fn host(&self) -> Option<HostId> {
+        self.open.lock().host.clone()
+    }
+
     pub(super) fn stood(&self) {
         let now = self.tunnels.clock.now();
         self.note(|facts| facts.stood = Some(now));

@@ -12,13 +12,15 @@ use super::open::{Entry, Facts, Kind};
 use super::rewrite::Rewritten;
 use super::stop::Stop;
 use crate::broker::DecisionId;
-use crate::placement::{self, Decision, Placement, Refusal, Trust, TunnelId, UserKey};
+use crate::placement::{self, Decision, HostId, Placement, Refusal, Trust, TunnelId, UserKey};
 
 /// How far a tunnel came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
     /// No `ready` yet.
     Handshake,
+    /// Placed and tried: Guacamole has its `ready`, and nothing of guacd yet.
+    Attempting,
     /// Placed; whether the RDP connection stands is not known yet.
     Pending,
     /// The RDP connection stood.
@@ -35,6 +37,8 @@ pub(super) struct Outcome {
     pub(super) counted: Option<Counted>,
     opened: Instant,
     pub(super) phase: Phase,
+    /// Hosts that were tried, one that was tried twice counted twice.
+    pub(super) attempts: u32,
     /// Bytes from Guacamole to guacd after the handshake.
     pub(super) to_guacd: u64,
     /// Bytes from guacd to Guacamole after the handshake.
@@ -48,6 +52,7 @@ impl Outcome {
             counted: None,
             opened: Instant::now(),
             phase: Phase::Handshake,
+            attempts: 0,
             to_guacd: 0,
             to_guacamole: 0,
         }
@@ -55,6 +60,12 @@ impl Outcome {
 
     pub(super) fn tunnel(&self) -> &TunnelId {
         self.entry.id()
+    }
+
+    /// The host its RDP connection stood on.
+    pub(super) fn stood_on(&self) -> Option<HostId> {
+        let stood = self.phase == Phase::Stood;
+        self.entry.host().filter(|_| stood)
     }
 
     /// Its line in the list of open tunnels.
@@ -165,6 +176,7 @@ impl Outcome {
             phase = %self.phase,
             how = %stop,
             status = self.told(stop).map(Status::name),
+            attempts = (self.attempts > 0).then_some(self.attempts),
             to_guacd = self.to_guacd,
             to_guacamole = self.to_guacamole,
             seconds = self.opened.elapsed().as_secs_f64(),
@@ -176,7 +188,7 @@ impl Outcome {
     /// that we end it; a side that simply leaves says nothing.
     fn told(&self, stop: &Stop) -> Option<Status> {
         match stop {
-            _ if self.phase == Phase::Handshake => stop.status(),
+            _ if matches!(self.phase, Phase::Handshake | Phase::Attempting) => stop.status(),
             Stop::Shutdown | Stop::Ended => stop.status(),
             Stop::Goodbye {
                 status: Some(_), ..
@@ -204,7 +216,8 @@ impl Outcome {
             }
             Stop::Store { decision, .. }
             | Stop::PlacementTimeout { decision }
-            | Stop::Missing { decision, .. } => {
+            | Stop::Missing { decision, .. }
+            | Stop::NoDesktop { decision, .. } => {
                 warn!(%tunnel, decision_id = %decision, reason = %stop, "Refused");
             }
             Stop::GuacdUnreachable { .. }
@@ -238,6 +251,7 @@ impl fmt::Display for Phase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Handshake => "handshake",
+            Self::Attempting => "attempting",
             Self::Pending => "pending",
             Self::Stood => "stood",
             Self::Relayed => "relayed",

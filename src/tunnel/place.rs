@@ -1,37 +1,31 @@
 //! The step between the complete `connect` and the one guacd gets: ask the
 //! broker, and rewrite what it says.
 
-use std::time::Duration;
-
 use guac_protocol::Parameters;
 use tokio::time::Instant;
 use tracing::info;
 
 use super::Gateway;
+use super::attempts::{FENCE, Placed};
 use super::line::Line;
 use super::outcome::Outcome;
 use super::resolve::{Intent, Unreadable};
-use super::rewrite::{Missing, rewrite};
 use super::stop::Stop;
-use crate::broker::{Act, Again, Answer, Asked, Hold, PlaceError, Rewritten, Unplaced};
+use crate::broker::{Act, Again, Answer, Asked, PlaceError, Rewritten, Unplaced};
 use crate::metrics::Cause;
 use crate::placement::{self, Claims, Conduct, Request};
 
-/// guacd hangs up 15 s after it last read something: what comes later is lost,
-/// and the user would be logged on nowhere. Nothing is written past this.
-const FENCE: Duration = Duration::from_secs(14);
-
 impl Gateway {
-    /// Settles what guacd will be told, in `parameters`, by `latest`.
-    /// The hold is what the user has on the host, `None` for a connection that is none of ours.
+    /// Settles where the connection goes, by `latest`; `None`: where it went
+    /// before, with the parameters as they are.
     pub(super) async fn settle(
         &self,
         intent: &Intent,
-        parameters: &mut Parameters,
+        parameters: &Parameters,
         line: &Line,
         latest: Instant,
-        outcome: &mut Outcome,
-    ) -> Result<Option<Hold>, Stop> {
+        outcome: &Outcome,
+    ) -> Result<Option<Placed>, Stop> {
         let request = match intent {
             Intent::Join(id) => {
                 let joined = self.registry.find(id).map(|owned| owned.tunnel);
@@ -57,7 +51,9 @@ impl Gateway {
                 Ok(None)
             }
             (Conduct::Broker, Ok(request)) => {
-                self.place(request, parameters, deadline, outcome).await
+                let first = Again::default();
+                self.place(request, parameters, first, deadline, outcome)
+                    .await
             }
             (Conduct::Broker, Err(unreadable)) => {
                 let answer = self.turn_away(unreadable, Act::Placement, outcome);
@@ -116,20 +112,20 @@ impl Gateway {
         }
     }
 
-    async fn place(
+    /// Decides and rewrites; `None` for a connection that is none of ours.
+    /// `parameters` are as Guacamole sent them.
+    pub(super) async fn place(
         &self,
         request: &Request,
-        parameters: &mut Parameters,
+        parameters: &Parameters,
+        mut again: Again,
         deadline: Instant,
-        outcome: &mut Outcome,
-    ) -> Result<Option<Hold>, Stop> {
-        let mut again = Again::default();
+        outcome: &Outcome,
+    ) -> Result<Option<Placed>, Stop> {
         loop {
-            let tunnel = outcome.tunnel();
-            let placed = self
-                .broker
-                .place_again(request, tunnel, again, deadline)
-                .await;
+            let (tried, tunnel) = (again.tried.clone(), outcome.tunnel());
+            let broker = &self.broker;
+            let placed = broker.place_again(request, tunnel, again, deadline).await;
             let answer = placed.inspect_err(|unplaced| {
                 self.gave_up(unplaced, Act::Placement, request, outcome);
             })?;
@@ -145,14 +141,15 @@ impl Gateway {
                 hold,
                 ..
             } = answer;
-            let placement = match &decision.outcome {
-                placement::Outcome::Placed(placement) => placement,
-                placement::Outcome::Unmatched => {
+            let (placement, hold) = match (&decision.outcome, hold) {
+                (placement::Outcome::Placed(placement), Some(hold)) => (placement.clone(), hold),
+                // Whoever is placed has a hold.
+                (placement::Outcome::Unmatched | placement::Outcome::Placed(_), _) => {
                     decisions.keep(record);
                     outcome.passed_through("rdp", self.broker.known_as(&request.claims));
                     return Ok(None);
                 }
-                placement::Outcome::Refused(refusal) => {
+                (placement::Outcome::Refused(refusal), _) => {
                     decisions.keep(record);
                     return Err(Stop::Refused {
                         refusal: refusal.clone(),
@@ -161,18 +158,21 @@ impl Gateway {
                     });
                 }
             };
-            let mut rewritten = parameters.clone();
-            let resource = decision.resource.as_ref();
             let tag = decision.user.is_none().then(|| outcome.tunnel().tag());
-            let names = rewrite(
-                &mut rewritten,
+            let mut placed = Placed {
+                hold,
+                id,
+                decision,
+                directory,
                 placement,
-                &directory,
-                resource,
-                tag.as_deref(),
-            );
-            let names = match names {
-                Ok(names) if Instant::now() < deadline => names,
+                tag,
+                parameters: parameters.clone(),
+            };
+            let names = match placed.rewrite(parameters.clone()) {
+                Ok((rewritten, names)) if Instant::now() < deadline => {
+                    placed.parameters = rewritten;
+                    names
+                }
                 unusable => {
                     let (why, cause, stop) = match unusable {
                         Ok(_) => (
@@ -180,7 +180,7 @@ impl Gateway {
                             Cause::TimedOut,
                             Stop::PlacementTimeout { decision: id },
                         ),
-                        Err(Missing(name)) => (
+                        Err(name) => (
                             format!("this guacd has no parameter {name}"),
                             Cause::MissingParameter,
                             Stop::Missing { name, decision: id },
@@ -190,22 +190,27 @@ impl Gateway {
                     return Err(stop);
                 }
             };
-            if !self.broker.still_holds(&decision, &directory) {
+            if !self.still_holds(&placed) {
                 // The host failed nobody: should it be right again, so be it.
                 again = Again {
-                    hold,
-                    ..Again::default()
+                    hold: Some(placed.hold),
+                    tried,
                 };
                 continue;
             }
-            *parameters = rewritten;
             decisions.keep(record.with(Rewritten {
                 cleared: names.cleared.clone(),
                 set: names.set.clone(),
                 unknown: names.unknown.clone(),
             }));
-            outcome.placed(&id, &decision, placement, &names);
-            return Ok(hold);
+            outcome.placed(&id, &placed.decision, &placed.placement, &names);
+            return Ok(Some(placed));
         }
+    }
+
+    /// Whether a placement may still be acted on: checked last, right before
+    /// guacd is told.
+    pub(super) fn still_holds(&self, placed: &Placed) -> bool {
+        self.broker.still_holds(&placed.decision, &placed.directory)
     }
 }

@@ -10,7 +10,7 @@ use guac_protocol::{Decoder, HandshakeError, Instruction, Limits, Side, Status};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
-use super::line::{Awaits, GivenUp, Line};
+use super::line::{Awaits, GivenUp};
 use super::registry::mint;
 use super::stop::Stop;
 use crate::placement::TunnelId;
@@ -28,12 +28,12 @@ const MINIMAL_ARGS: [&str; 2] = ["VERSION_1_5_0", "hostname"];
 
 /// Tells Guacamole why its tunnel stopped, where there is something to tell,
 /// and closes.
-pub(super) async fn answer(line: Line, stop: &Stop, tunnel: &TunnelId) {
+pub(super) async fn answer(given_up: GivenUp, stop: &Stop, tunnel: &TunnelId) {
     let GivenUp {
         mut guacamole,
         awaits,
         read_ahead,
-    } = line.give_up();
+    } = given_up;
     if let Some(status) = stop.status() {
         let told = async {
             // Whoever sent too much is not read any further: what it said is

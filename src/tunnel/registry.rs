@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use guac_protocol::ConnectionId;
+use tokio::sync::watch;
 use uuid::Uuid;
 
 use crate::config::Guacd;
@@ -13,8 +14,11 @@ use crate::placement::TunnelId;
 /// Ids that may be joined. As many as tunnels at most, which are bounded.
 #[derive(Debug, Default)]
 pub(super) struct Registry {
-    issued: Mutex<HashMap<ConnectionId, Owned>>,
+    issued: Mutex<HashMap<ConnectionId, Awaited>>,
 }
+
+/// What an id will stand for: `None` until its desktop is found.
+type Awaited = watch::Receiver<Option<Owned>>;
 
 /// What an issued id stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,26 +36,46 @@ pub(super) struct Owned {
 #[derive(Debug)]
 pub(super) struct Registered {
     id: ConnectionId,
+    stands_for: watch::Sender<Option<Owned>>,
     registry: Arc<Registry>,
 }
 
 impl Registry {
     /// Mints the id Guacamole is given for what guacd has.
     pub(super) fn issue(self: &Arc<Self>, owned: Owned) -> Registered {
+        let issued = self.issue_ahead();
+        issued.settle(owned);
+        issued
+    }
+
+    /// Mints the id Guacamole is given while nobody knows yet which guacd will
+    /// have its desktop.
+    pub(super) fn issue_ahead(self: &Arc<Self>) -> Registered {
         let id = mint();
-        self.lock().insert(id.clone(), owned);
+        let (stands_for, awaited) = watch::channel(None);
+        self.lock().insert(id.clone(), awaited);
         Registered {
             id,
+            stands_for,
             registry: Arc::clone(self),
         }
     }
 
-    /// What one of our ids stands for.
+    /// What one of our ids stands for by now.
     pub(super) fn find(&self, id: &ConnectionId) -> Option<Owned> {
-        self.lock().get(id).cloned()
+        let awaited = self.lock().get(id).cloned();
+        awaited.and_then(|awaited| awaited.borrow().clone())
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<ConnectionId, Owned>> {
+    /// What one of our ids stands for, once that is known; `None` where it is
+    /// not ours, or its tunnel ends before.
+    pub(super) async fn wait_for(&self, id: &ConnectionId) -> Option<Owned> {
+        let mut awaited = self.lock().get(id).cloned()?;
+        let known = awaited.wait_for(Option::is_some).await.ok()?;
+        known.clone()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<ConnectionId, Awaited>> {
         // Insertion and removal leave no half-done state behind a panic.
         self.issued.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -60,6 +84,11 @@ impl Registry {
 impl Registered {
     pub(super) fn id(&self) -> &ConnectionId {
         &self.id
+    }
+
+    /// From here on it can be joined.
+    pub(super) fn settle(&self, owned: Owned) {
+        self.stands_for.send_replace(Some(owned));
     }
 }
 
@@ -94,5 +123,31 @@ mod tests {
         assert_eq!(registry.find(&guacd_id), None);
         drop(issued);
         assert_eq!(registry.find(&ours), None);
+    }
+
+    #[tokio::test]
+    async fn who_joins_early_waits_until_the_desktop_is_found_or_is_not() {
+        let registry = Arc::new(Registry::default());
+        let owned = Owned {
+            guacd_id: mint(),
+            guacd: Guacd::default(),
+            tunnel: "1".into(),
+        };
+        let early = registry.issue_ahead();
+        let id = early.id().clone();
+        assert_eq!(registry.find(&id), None);
+        let (found, ()) = tokio::join!(registry.wait_for(&id), async {
+            tokio::task::yield_now().await;
+            early.settle(owned.clone());
+        });
+        assert_eq!(found, Some(owned));
+        let lost = registry.issue_ahead();
+        let id = lost.id().clone();
+        let (found, ()) = tokio::join!(registry.wait_for(&id), async {
+            tokio::task::yield_now().await;
+            drop(lost);
+        });
+        assert_eq!(found, None);
+        assert_eq!(registry.wait_for(&mint()).await, None);
     }
 }

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 use super::Ready;
-use super::line::Line;
+use super::attempts::blames;
 use super::open::Entry;
 use super::outcome::{Outcome, Phase};
 use super::refuse;
@@ -35,14 +35,20 @@ const CHUNK: usize = 16 * 1024;
 const LINGER: Duration = Duration::from_secs(1);
 
 /// Relays until one side ends it or it is told to end; says how it ended.
-pub(super) async fn run(line: Line, ready: Ready, outcome: &mut Outcome) -> Stop {
+/// `sockets` are Guacamole's and guacd's, with what was read of both that is to
+/// be passed on before anything else.
+pub(super) async fn run(
+    sockets: io::Result<(Stream, Stream, Rest)>,
+    ready: Ready,
+    outcome: &mut Outcome,
+) -> Stop {
     let Ready { hold, issued } = ready;
     outcome.phase = if hold.is_some() {
         Phase::Pending
     } else {
         Phase::Relayed
     };
-    let (mut guacamole, mut guacd, rest) = match line.into_sockets() {
+    let (mut guacamole, mut guacd, rest) = match sockets {
         Ok(sockets) => sockets,
         Err(error) => return socket_failed(Side::Guacd, error),
     };
@@ -88,6 +94,9 @@ pub(super) async fn run(line: Line, ready: Ready, outcome: &mut Outcome) -> Stop
         },
         stop => stop,
     };
+    if !down.watch.stood && points_at_the_host(&stop) {
+        down.watch.failed();
+    }
     // From here on nobody can join, and the seat and the lease are given back.
     drop(issued);
     let (sent, received, stood) = (up.bytes, down.bytes, down.watch.stood);
@@ -301,6 +310,13 @@ impl Watch {
         self.hold.is_some() && !self.stood && self.goodbye.is_none() && self.may_speak()
     }
 
+    /// The RDP connection never stood, by what may be its host's fault.
+    fn failed(&self) {
+        if let Some(hold) = &self.hold {
+            hold.failed();
+        }
+    }
+
     /// Whether an instruction of our own may stand here.
     fn may_speak(&self) -> bool {
         self.framing.at_boundary()
@@ -315,6 +331,17 @@ impl Watch {
             },
             None => otherwise,
         }
+    }
+}
+
+/// Whether an end before the RDP connection stood counts against the host.
+fn points_at_the_host(stop: &Stop) -> bool {
+    match stop {
+        Stop::Goodbye {
+            by: Side::Guacd,
+            status,
+        } => blames(*status),
+        stop => stop.may_be_the_hosts(),
     }
 }
 

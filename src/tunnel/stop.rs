@@ -4,6 +4,7 @@ use std::io;
 
 use guac_protocol::{EncodeError, Event, HandshakeError, Side, Status};
 
+use super::attempts::blames;
 use crate::broker::{DecisionId, PlaceError, Unplaced};
 use crate::placement::Refusal;
 
@@ -124,6 +125,19 @@ pub(super) enum Stop {
         /// The name of the one that did not come about.
         decision: DecisionId,
     },
+    /// No host gave the user a desktop.
+    #[error("no desktop: {hosts} failed before it stood (decision {decision})")]
+    NoDesktop {
+        /// Which ones were tried, the last one at the end.
+        hosts: String,
+        /// The number of guacd's `error` about the last one.
+        status: Option<u16>,
+        /// The last decision.
+        decision: DecisionId,
+    },
+    /// A join of a tunnel that has no desktop yet.
+    #[error("the connection to join has no desktop yet")]
+    NothingToJoin,
     /// We are told to end.
     #[error("ended by shutdown")]
     Shutdown,
@@ -168,6 +182,8 @@ impl Stop {
             | Self::TunnelsFull { .. }
             | Self::PlacementTimeout { .. }
             | Self::Store { .. }
+            | Self::NoDesktop { .. }
+            | Self::NothingToJoin
             | Self::Shutdown => "sessionguard",
             Self::Ended => "administrator",
         }
@@ -196,7 +212,8 @@ impl Stop {
             Self::Goodbye {
                 by: Side::Guacd,
                 status,
-            } => Some(
+            }
+            | Self::NoDesktop { status, .. } => Some(
                 status
                     .and_then(Status::from_code)
                     // No refusal says success.
@@ -218,8 +235,53 @@ impl Stop {
             // The page must not come back by itself and add to the flood.
             Self::TunnelsFull { .. } => Some(Status::ServerBusy),
             // It waited, and what it waited for passes: the page may try again.
-            Self::DialsFull { .. } | Self::PlacementTimeout { .. } => Some(Status::UpstreamTimeout),
+            Self::DialsFull { .. } | Self::PlacementTimeout { .. } | Self::NothingToJoin => {
+                Some(Status::UpstreamTimeout)
+            }
             Self::Shutdown | Self::Ended => Some(Status::SessionClosed),
+        }
+    }
+}
+
+impl Stop {
+    /// The decision it goes by.
+    pub(super) fn decision(&self) -> Option<DecisionId> {
+        match self {
+            Self::Refused { decision, .. }
+            | Self::Missing { decision, .. }
+            | Self::PlacementTimeout { decision }
+            | Self::Store { decision, .. }
+            | Self::NoDesktop { decision, .. } => Some(*decision),
+            _ => None,
+        }
+    }
+
+    /// Whether guacd was lost in a way that another dial may mend: it has gone,
+    /// and said nothing of why.
+    pub(super) fn may_dial_again(&self) -> bool {
+        matches!(
+            self,
+            Self::Closed(Side::Guacd)
+                | Self::Socket {
+                    side: Side::Guacd,
+                    ..
+                }
+                | Self::GuacdUnreachable { .. }
+        )
+    }
+
+    /// Whether a desktop that stood was lost for what may be its host's fault.
+    pub(super) fn may_be_the_hosts(&self) -> bool {
+        match self {
+            Self::Goodbye {
+                by: Side::Guacd,
+                status,
+            } => status.is_some() && blames(*status),
+            Self::Closed(Side::Guacd)
+            | Self::Socket {
+                side: Side::Guacd, ..
+            } => true,
+            _ => false,
         }
     }
 }

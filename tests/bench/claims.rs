@@ -176,6 +176,7 @@ fn directory(ports: impl Iterator<Item = u16>) -> Directory {
         source: None,
         hostnames: Vec::new(),
         load_balance_info: None,
+        attempt_deadline: None,
         keep_parameters: Default::default(),
         parameters: ParameterValues::default(),
     };

@@ -71,6 +71,7 @@ fn directory() -> Directory {
         source: None,
         hostnames: Vec::new(),
         load_balance_info: None,
+        attempt_deadline: None,
         keep_parameters: BTreeSet::new(),
         parameters: ParameterValues::default(),
     };

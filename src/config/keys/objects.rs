@@ -1,6 +1,6 @@
 //! The keys of what an administrator names: hosts, farms and resources.
 
-use super::{HEALTH, LOGONS, SLOW_START, USERS};
+use super::{ATTEMPTS, HEALTH, LOGONS, SLOW_START, USERS};
 use crate::config::form::{Form, Key, key};
 use crate::config::shape::Shape;
 use crate::config::words::{KINDS, MODES, spelt};
@@ -153,6 +153,11 @@ pub(in crate::config) const RESOURCE: &[Key] = &[
         "keep_parameters",
         Form::ParameterNames,
         "Parameters left as Guacamole sent them though a placement clears them.",
+    ),
+    key(
+        "attempt_deadline",
+        ATTEMPTS,
+        "As in [broker], for this resource.",
     ),
     key(
         "parameters",

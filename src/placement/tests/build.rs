@@ -66,6 +66,7 @@ pub(super) fn desktop(id: &str) -> Resource {
         source: None,
         hostnames: Vec::new(),
         load_balance_info: None,
+        attempt_deadline: None,
         keep_parameters: BTreeSet::new(),
         parameters: ParameterValues::default(),
     }

@@ -76,6 +76,7 @@ impl Book {
             source: None,
             hostnames: Vec::new(),
             load_balance_info: None,
+            attempt_deadline: None,
             keep_parameters: self.kept.clone(),
             parameters: self.of_resource.clone(),
         };

@@ -98,6 +98,7 @@ pub(super) fn desk(farm: &FarmId) -> Resource {
         source: None,
         hostnames: vec![format!("{farm}.example.com")],
         load_balance_info: None,
+        attempt_deadline: None,
         keep_parameters: BTreeSet::new(),
         parameters: ParameterValues::default(),
     }

@@ -216,6 +216,7 @@ fn directory(address: SocketAddr, case: &Case) -> Directory {
         source: None,
         hostnames: vec!["desk.example.test".to_owned()],
         load_balance_info: None,
+        attempt_deadline: None,
         keep_parameters: case.keep.clone(),
         parameters: ParameterValues(case.of_resource.clone()),
     };

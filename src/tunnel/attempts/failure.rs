@@ -1,0 +1,135 @@
+//! What points at the host, and what has failed so far.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use guac_protocol::Status;
+
+use crate::placement::HostId;
+
+/// Whether this end of an attempt, before the RDP connection stood, points at
+/// the host: what guacd says where it cannot reach it or loses it, or no word
+/// at all, which is how a quick failure may come. Never a wrong password or a
+/// locked account: tried on the next host they lock the user out.
+pub(in crate::tunnel) fn blames(status: Option<u16>) -> bool {
+    match status.map(Status::from_code) {
+        None => true,
+        Some(status) => matches!(
+            status,
+            Some(
+                Status::UpstreamTimeout
+                    | Status::UpstreamError
+                    | Status::UpstreamNotFound
+                    | Status::UpstreamUnavailable
+            )
+        ),
+    }
+}
+
+/// How a host failed an attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// It did not answer our question, asked before guacd was sent there.
+    NotThere(String),
+    /// guacd said `error`, or nothing, and left.
+    Ended(Option<u16>),
+    /// guacd said nothing for long, and the host answers our question no more.
+    Died(String),
+}
+
+impl Failure {
+    /// The number of guacd's `error`.
+    pub(super) fn status(&self) -> Option<u16> {
+        match self {
+            Self::Ended(status) => *status,
+            Self::NotThere(_) | Self::Died(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotThere(why) => write!(f, "does not answer: {why}"),
+            Self::Ended(Some(status)) => match Status::from_code(*status) {
+                Some(name) => write!(f, "error {status} {name}"),
+                None => write!(f, "error {status}"),
+            },
+            Self::Ended(None) => f.write_str("ended without a word"),
+            Self::Died(why) => write!(f, "silent, and does not answer: {why}"),
+        }
+    }
+}
+
+/// What a tunnel has behind it.
+#[derive(Debug, Default)]
+pub(super) struct Tried {
+    /// The hosts that failed it.
+    pub(super) hosts: BTreeSet<HostId>,
+    /// The last of them.
+    last: Option<HostId>,
+    /// What guacd said of it.
+    status: Option<u16>,
+}
+
+impl Tried {
+    pub(super) fn add(&mut self, host: &HostId, failure: &Failure) {
+        self.hosts.insert(host.clone());
+        self.last = Some(host.clone());
+        self.status = failure.status();
+    }
+
+    pub(super) fn is_first(&self) -> bool {
+        self.hosts.is_empty()
+    }
+
+    /// Whether this host failed the tunnel already.
+    pub(super) fn has(&self, host: &HostId) -> bool {
+        self.hosts.contains(host)
+    }
+
+    /// What guacd said of the last host.
+    pub(super) fn status(&self) -> Option<u16> {
+        self.status
+    }
+
+    /// Their names, the last one at the end.
+    pub(super) fn names(&self) -> String {
+        let last = self.last.iter();
+        let others = self
+            .hosts
+            .iter()
+            .filter(|host| Some(*host) != self.last.as_ref());
+        let names: Vec<_> = others.chain(last).map(HostId::as_str).collect();
+        names.join(", ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_speaks_of_the_host_blames_it() {
+        let blaming = |code| blames(Some(code));
+        let all: Vec<_> = (0..0x400).filter(|code| blaming(*code)).collect();
+        assert_eq!(all, [0x202, 0x203, 0x207, 0x208]);
+        assert!(blames(None));
+    }
+
+    #[test]
+    fn the_last_host_is_named_last_and_its_word_counts() {
+        let mut tried = Tried::default();
+        assert!(tried.is_first());
+        tried.add(&"b".into(), &Failure::Ended(Some(519)));
+        tried.add(&"a".into(), &Failure::Ended(None));
+        tried.add(&"b".into(), &Failure::Ended(Some(515)));
+        assert_eq!(
+            (tried.names().as_str(), tried.status()),
+            ("a, b", Some(515))
+        );
+        assert!(tried.has(&"a".into()) && !tried.has(&"c".into()));
+        tried.add(&"a".into(), &Failure::NotThere("refused".to_owned()));
+        assert_eq!((tried.names().as_str(), tried.status()), ("b, a", None));
+    }
+}

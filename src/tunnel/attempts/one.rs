@@ -1,0 +1,155 @@
+//! One attempt: is the host there, does guacd take it, does a desktop appear.
+
+use std::time::Duration;
+
+use guac_protocol::{Progress, Select};
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
+use tracing::{debug, warn};
+
+use super::super::registry::Owned;
+use super::super::stop::Stop;
+use super::super::{ARGS_WITHIN, Gateway, dial};
+use super::failure::{Failure, blames};
+use super::waiting::{First, Waiting};
+use super::{Errand, Placed, SILENCE};
+use crate::broker::Check;
+use crate::placement::TunnelId;
+
+/// How long guacd may take however late it is: it says `ready` at once, unless
+/// it is ill.
+const READY_AT_LEAST: Duration = Duration::from_secs(2);
+
+/// What came of one attempt.
+pub(super) enum Came {
+    /// The RDP connection stands.
+    Stood(Owned),
+    /// Not known, but nobody is tried after this one: what was held back goes
+    /// to the page, and guacd speaks to it from here on.
+    Released(Owned),
+    /// The host failed.
+    Failed(Failure),
+    /// The placement does not hold any more; the host was not tried.
+    Void,
+}
+
+impl Gateway {
+    /// Tries the placement to its end, or to the deadline.
+    pub(super) async fn attempt(
+        &self,
+        waiting: &mut Waiting,
+        placed: &Placed,
+        errand: &Errand,
+        tunnel: &TunnelId,
+    ) -> Result<Came, Stop> {
+        let host = placed.host();
+        // A host that is not there costs no guacd connection.
+        if let Check::Fails(why) = waiting.meanwhile(self.broker.check(host)).await? {
+            return Ok(Came::Failed(Failure::NotThere(why.to_string())));
+        }
+        let connected = match self.connect(waiting, placed, errand, tunnel).await {
+            // guacd's own trouble is not the host's. A dial may reach another
+            // guacd behind the same name, or the one that has just come back.
+            Err(stop) if stop.may_dial_again() && Instant::now() < errand.deadline => {
+                debug!(%tunnel, reason = %stop, "guacd failed, dialling it once more");
+                waiting.hang_up();
+                self.connect(waiting, placed, errand, tunnel).await?
+            }
+            connected => connected?,
+        };
+        let Some(owned) = connected else {
+            return Ok(Came::Void);
+        };
+        let lifeless = async {
+            loop {
+                sleep(SILENCE).await;
+                // Silence alone moves nobody: an app may paint nothing for long.
+                if let Check::Fails(why) = self.broker.check(host).await {
+                    return why.to_string();
+                }
+            }
+        };
+        let known = waiting.first_of(timeout_at(errand.deadline, lifeless));
+        Ok(match known.await? {
+            First::Heard(Progress::Stood) => Came::Stood(owned),
+            First::Heard(Progress::Failed { status }) if blames(status) => {
+                Came::Failed(Failure::Ended(status))
+            }
+            // The page hears from guacd itself, or the relay goes on blind.
+            First::Heard(_) => Came::Released(owned),
+            First::Done(Ok(why)) => Came::Failed(Failure::Died(why)),
+            First::Done(Err(_)) => Came::Released(owned),
+        })
+    }
+
+    /// Sends guacd to the host, as far as its `ready`; `None` where the
+    /// placement does not hold any more.
+    async fn connect(
+        &self,
+        waiting: &mut Waiting,
+        placed: &Placed,
+        errand: &Errand,
+        tunnel: &TunnelId,
+    ) -> Result<Option<Owned>, Stop> {
+        let mut lap = self.metrics.handshake();
+        let now = Instant::now();
+        let left = errand.deadline.saturating_duration_since(now);
+        let by = now + left.clamp(READY_AT_LEAST, ARGS_WITHIN);
+        let connect = match waiting.take_first() {
+            true => placed.parameters.to_instruction(),
+            false => self.ask_anew(waiting, placed, errand, by).await?,
+        };
+        if !self.still_holds(placed) {
+            return Ok(None);
+        }
+        waiting.tell_guacd(&connect).await?;
+        waiting.is_connecting();
+        let id = match waiting.first_of(sleep_until(by)).await? {
+            First::Heard(Progress::Ready(id)) => id,
+            _ => return Err(Stop::GuacdSilent),
+        };
+        lap.done(crate::metrics::Phase::Ready);
+        Ok(Some(Owned {
+            guacd_id: id,
+            guacd: errand.guacd.clone(),
+            tunnel: tunnel.clone(),
+        }))
+    }
+
+    /// Dials guacd anew and says all that Guacamole said, up to `connect`, which
+    /// is returned: this guacd may ask for other names.
+    async fn ask_anew(
+        &self,
+        waiting: &mut Waiting,
+        placed: &Placed,
+        errand: &Errand,
+        by: Instant,
+    ) -> Result<guac_protocol::Instruction, Stop> {
+        let dial = dial::guacd(&errand.guacd, &self.certificates);
+        let dialled = waiting.meanwhile(timeout_at(by, dial)).await?;
+        let dialled = dialled.unwrap_or(Err(Stop::GuacdSilent));
+        waiting.dialled(self.metrics.dialled(dialled)?);
+        let select = Select::Protocol(errand.protocol.clone());
+        waiting.tell_guacd(&select.to_instruction()).await?;
+        let names = match waiting.first_of(sleep_until(by)).await? {
+            First::Heard(Progress::Args(names)) => names,
+            _ => return Err(Stop::GuacdSilent),
+        };
+        for said in &errand.settings {
+            waiting.tell_guacd(said).await?;
+        }
+        let answers = errand.parameters.answering(&names);
+        match placed.rewrite(answers) {
+            Ok((parameters, names)) => {
+                if !names.unknown.is_empty() {
+                    let (decision_id, unknown) = (placed.id, names.unknown.join(","));
+                    warn!(%decision_id, unknown, "This guacd lacks parameters that are set");
+                }
+                Ok(parameters.to_instruction())
+            }
+            Err(name) => Err(Stop::Missing {
+                name,
+                decision: placed.id,
+            }),
+        }
+    }
+}
