@@ -18,6 +18,7 @@ mod suite {
     mod agent;
     mod api;
     mod asking;
+    mod attempts;
     mod audit;
     mod breaker;
     mod capacity;

@@ -123,6 +123,35 @@ def nobody_listens():
     return make
 
 
+@pytest.fixture
+def hangs_up():
+    """Makes something with id, host and port that answers as RDP does when asked, then hangs up on whoever goes on."""
+    listeners = []
+
+    def attend(connection):
+        with connection:
+            if connection.recv(1024):
+                connection.sendall(bytes([3, 0, 0, 19, 14, 0xD0, 0, 0, 0x12, 0x34, 0, 2, 0, 8, 0, 1, 0, 0, 0]))
+
+    def serve(listener):
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=attend, args=(connection,), daemon=True).start()
+
+    def make(id, host=net.address(42)):
+        listener = socket.create_server((host, 0))
+        listeners.append(listener)
+        threading.Thread(target=serve, args=(listener,), daemon=True).start()
+        return SimpleNamespace(id=id, host=host, port=listener.getsockname()[1])
+
+    yield make
+    for listener in listeners:
+        listener.close()
+
+
 @dataclass
 class Visit:
     """One click of a user that ended on a drawn desktop."""

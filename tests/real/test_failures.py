@@ -16,6 +16,25 @@ def test_with_one_host_down_the_user_lands_on_the_other(start_gateway, nobody_li
 
 
 @pytest.mark.brokered
+@pytest.mark.parametrize("ill", ["rds-a", "rds-b"])
+def test_with_a_host_that_fails_when_it_is_used_the_user_lands_on_the_other(
+    start_gateway, hangs_up, farm, make_user, visit, ill
+):
+    well = farm.other(ill)
+    gateway = start_gateway(hosts=[hangs_up(h.id) if h.id == ill else h for h in farm.hosts])
+    tried = []
+    for name in ["ann", "ben", "cleo", "dan", "eve", "finn"]:
+        user = make_user(name)
+        visited = visit(gateway, user)
+        assert visited.host == well.id
+        assert visited.client.error is None
+        tried = [line for line in gateway.process.text().splitlines() if "Host failed before the desktop stood" in line]
+        if tried:
+            break
+    assert any(ill in line for line in tried), "nobody was sent to the host that fails"
+
+
+@pytest.mark.brokered
 def test_with_every_host_down_the_user_is_told_so(start_gateway, nobody_listens, make_user):
     gateway = start_gateway(hosts=[nobody_listens("rds-a"), nobody_listens("rds-b")])
     with Client(gateway.address, gateway.rdp(make_user("alice"))) as client:

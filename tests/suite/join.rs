@@ -5,11 +5,14 @@ use uuid::Uuid;
 
 use crate::support::{GuacdPeer, Names, ScriptedGuacd, Stage, Visit, Visitor};
 
-/// A tunnel, and the id that Guacamole was given for it.
+/// A tunnel with a desktop, and the id that Guacamole was given for it.
 fn owner(stage: &Stage, visit: &Visit) -> (Visitor, GuacdPeer, String) {
     let mut visitor = visit.at(&stage.broker);
     let id = visitor.ready();
-    (visitor, stage.guacd.ready(), id)
+    let mut peer = stage.guacd.ready();
+    peer.stand();
+    visitor.hear("sync");
+    (visitor, peer, id)
 }
 
 #[test]

@@ -29,6 +29,8 @@ const NAMES: &[(&str, &str)] = &[
     ("store_operation_duration_seconds", "histogram"),
     ("store_up", "gauge"),
     ("guacd_connect_failures_total", "counter"),
+    ("attempts_total", "counter"),
+    ("connections_saved_total", "counter"),
     ("relay_bytes_total", "counter"),
     ("probe_duration_seconds", "histogram"),
     ("config_generation", "gauge"),

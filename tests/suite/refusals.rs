@@ -246,7 +246,7 @@ fn a_slow_placement_and_a_silent_guacd_stay_within_the_pages_patience() {
     let ended = broker.ended(&broker.placed("ann"));
     assert_eq!(
         (&ended["by"], &ended["phase"]),
-        (&"guacd".into(), &"handshake".into())
+        (&"guacd".into(), &"attempting".into())
     );
 }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
+use std::time::Duration;
 
 use guac_protocol::Instruction;
 use uuid::Uuid;
@@ -112,6 +113,11 @@ impl ScriptedGuacd {
         self.played
             .recv_timeout(DEADLINE)
             .expect("a connection to guacd")
+    }
+
+    /// The next connection, where its script ends within this time.
+    pub(crate) fn within(&self, span: Duration) -> Option<GuacdPeer> {
+        self.played.recv_timeout(span).ok()
     }
 
     /// The next connection; its script has ended well.

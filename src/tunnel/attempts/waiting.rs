@@ -151,6 +151,8 @@ impl Waiting {
             guacamole, guacd, ..
         } = self;
         let (side, read) = tokio::select! {
+            // Where both have left, the page has: nobody is to be tried for it.
+            biased;
             read = guacamole.take(&mut from_guacamole), if has_room => (Side::Guacamole, read),
             read = async {
                 match guacd {

@@ -1,0 +1,50 @@
+//! Somebody whose session lives on the host that fails is tried there again.
+
+use super::{fail, stage};
+use crate::support::{Stage, Visit};
+
+/// Ann has a session on a host and has left; its name.
+fn away(stage: &Stage) -> String {
+    let (visitor, peer) = stage.desktop(&Visit::office("ann"));
+    let host = stage.host_of(&peer);
+    drop((visitor, peer));
+    stage.broker.ended(&stage.broker.placed("ann"));
+    host
+}
+
+#[test]
+fn who_comes_back_is_tried_again_where_the_session_is() {
+    let stage = stage(2, "# Nothing more.\n");
+    let home = away(&stage);
+    let (mut visitor, first) = stage.tunnel(&Visit::office("ann"));
+    assert_eq!(stage.host_of(&first), home);
+    fail(first, b"5.error,1.x,3.519;");
+    let second = stage.guacd.ready();
+    assert_eq!(stage.host_of(&second), home);
+    fail(second, b"5.error,1.x,3.519;");
+    let mut third = stage.guacd.ready();
+    assert_eq!(stage.host_of(&third), home);
+    third.stand();
+    visitor.hear("sync");
+}
+
+#[test]
+fn who_cannot_come_back_in_time_is_asked_to_try_again() {
+    let stage = stage(2, "[broker]\nattempt_deadline = \"4s\"\n");
+    let home = away(&stage);
+    let (mut visitor, mut peer) = stage.tunnel(&Visit::office("ann"));
+    let told = std::thread::scope(|scope| {
+        let told = scope.spawn(|| visitor.farewell());
+        while !told.is_finished() {
+            assert_eq!(stage.host_of(&peer), home);
+            fail(peer, b"5.error,1.x,3.519;");
+            match stage.guacd.within(std::time::Duration::from_secs(2)) {
+                Some(next) => peer = next,
+                None => break,
+            }
+        }
+        told.join().unwrap()
+    });
+    assert_eq!(told.0, 0x208, "{}", told.1);
+    assert!(stage.guacd.accepted() > 2, "more than once");
+}
