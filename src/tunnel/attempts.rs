@@ -35,7 +35,7 @@ use super::{Gateway, Ready};
 use crate::broker::{Again, DecisionId, Hold};
 use crate::config;
 use crate::metrics::Attempted;
-use crate::placement::{Decision, Directory, HostId, Placement, Request};
+use crate::placement::{Decision, Directory, HostId, Placement, Refusal, Request};
 
 pub(super) use failure::blames;
 use failure::{Failure, Tried};
@@ -138,10 +138,11 @@ impl Gateway {
                 Came::Released(owned) => return Ok(ready_for(issued, owned, placed)),
                 Came::Failed(failure) => {
                     waiting.hang_up();
+                    let is_awaited = tried.has(placed.host());
                     tried.add(placed.host(), &failure);
                     self.given_up(&placed, &failure, &tried, errand, (began, outcome));
                     if is_over(&tried, errand) {
-                        return Err(no_desktop(&tried, placed.id, false));
+                        return Err(no_desktop(&tried, placed.id, is_awaited));
                     }
                 }
                 Came::Void => waiting.hang_up(),
@@ -206,11 +207,18 @@ impl Gateway {
         );
         let next = match waiting.meanwhile(next).await? {
             Ok(Some(next)) => next,
-            // Nobody failed: it is refused as it would have been at first.
-            Err(stop) if tried.is_first() => return Err(stop),
-            // What the page is told is how its desktop failed.
-            Ok(None) => return Err(no_desktop(tried, failed, false)),
-            Err(stop) => {
+            refused => {
+                let stop = refused.err().unwrap_or(Stop::Refused {
+                    // A reload took its resource away: it cannot go where it
+                    // would have gone without us any more.
+                    refusal: Refusal::Unmatched,
+                    decision: failed,
+                    orders: None,
+                });
+                if tried.is_first() {
+                    return Err(stop);
+                }
+                // What the page is told is how its desktop failed.
                 let decision = stop.decision().unwrap_or(failed);
                 return Err(no_desktop(tried, decision, false));
             }

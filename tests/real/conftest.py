@@ -5,7 +5,9 @@ Called by pytest (see run and README.md). SESSIONGUARD_DIRECT=1 leaves sessiongu
 
 import os
 import shutil
+import socket
 import tempfile
+import threading
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
