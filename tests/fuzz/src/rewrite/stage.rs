@@ -160,7 +160,7 @@ fn in_memory() -> tempfile::TempDir {
         .unwrap()
 }
 
-/// Lets the broker's own prober find the host, once.
+/// Lets the broker's own prober find the host, once. It answers from then on.
 async fn probed(
     fleet: &Arc<Fleet>,
     rdp: TcpListener,
@@ -171,15 +171,16 @@ async fn probed(
         checks: Checks::new(Arc::clone(fleet), config.clone(), clock, Arc::default()),
         config,
     };
-    let answer = async {
+    // It is asked again before guacd is sent there.
+    let answer = tokio::spawn(async move {
         loop {
             let (mut asking, _) = rdp.accept().await.unwrap();
             let _ = asking.read(&mut [0; 64]).await;
             let _ = asking.write_all(&CONFIRM).await;
         }
-    };
+    });
     tokio::select! {
-        () = answer => {}
+        _ = answer => {}
         () = prober.run() => {}
         () = fleet.probed() => {}
     }
