@@ -177,8 +177,8 @@ impl Gateway {
         outcome: &mut Outcome,
     ) -> Stop {
         let end = outcome.entry().end().clone();
-        let (given_up, stop) = match line.into_waiting() {
-            Err(broken) => broken,
+        let ((given_up, guacd), stop) = match line.into_waiting() {
+            Err((given_up, stop)) => ((given_up, None), stop),
             Ok(mut waiting) => {
                 let attempts = self.attempts(&mut waiting, &errand, placed, outcome);
                 let sought = end.run_until_cancelled(attempts).await;
@@ -191,7 +191,12 @@ impl Gateway {
                 }
             }
         };
-        refuse::answer(given_up, &stop, outcome.tunnel()).await;
+        let answered = refuse::answer(given_up, &stop, outcome.tunnel());
+        tokio::join!(answered, async {
+            if let Some(guacd) = guacd {
+                refuse::close(guacd).await;
+            }
+        });
         stop
     }
 

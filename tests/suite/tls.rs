@@ -68,6 +68,8 @@ fn desktop(stage: &Stage, client: &Arc<ClientConfig>, user: &str) -> (Visitor, G
 
 /// Bytes pass, both ways.
 fn assert_carries(visitor: &mut Visitor, peer: &mut GuacdPeer) {
+    peer.stand();
+    visitor.hear("sync");
     visitor.wire.send(b"3.key,5.65307,1.1;").unwrap();
     assert_eq!(peer.wire.exact(18).unwrap(), b"3.key,5.65307,1.1;");
     peer.wire.send(b"4.blob,1.1,4.AAAA;").unwrap();

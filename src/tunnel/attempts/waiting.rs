@@ -233,13 +233,15 @@ impl Waiting {
         written.map_err(|error| Stop::Socket { side, error })
     }
 
-    /// For a farewell; guacd is hung up on.
-    pub(in crate::tunnel) fn give_up(self) -> GivenUp {
-        GivenUp {
+    /// For a farewell; guacd, where there is one, is to be closed.
+    pub(in crate::tunnel) fn give_up(self) -> (GivenUp, Option<Stream>) {
+        let given_up = GivenUp {
             guacamole: self.guacamole,
             awaits: Awaits::Nothing,
             read_ahead: Vec::new(),
-        }
+        };
+        let first = self.first.map(|(guacd, _)| guacd);
+        (given_up, self.guacd.or(first))
     }
 
     /// For the relay: both sockets, what was kept and what was held back.
