@@ -51,14 +51,15 @@ fn a_hundred_health_checks_leave_no_line_and_never_reach_guacd() {
 }
 
 #[test]
-fn what_follows_connect_waits_for_ready_and_reaches_guacd_in_order() {
+fn what_follows_connect_waits_for_the_desktop_and_reaches_guacd_in_order() {
     let guacd = ScriptedGuacd::playing(|peer| {
         peer.hear_select()?;
         peer.wire.say(&names().to_instruction())?;
         peer.hear_connect(&names())?;
+        peer.say_ready()?;
         let early = peer.wire.within(Duration::from_millis(300));
-        assert_eq!(String::from_utf8_lossy(&early), "", "before `ready`");
-        peer.say_ready()
+        assert_eq!(String::from_utf8_lossy(&early), "", "before a desktop");
+        Ok(())
     });
     let stage = Stage::before(guacd, 1);
     let mut visitor = Visit::office("ann").at(&stage.broker);
@@ -69,7 +70,9 @@ fn what_follows_connect_waits_for_ready_and_reaches_guacd_in_order() {
     visitor.ready();
     visitor.wire.send(b"07,1.0;3.nop;").unwrap();
     let mut peer = stage.guacd.ready();
-    let expected = b"3.key,5.65307,1.1;5.mouse,1.1,1.2,1.0;3.key,5.65307,1.0;3.nop;";
+    peer.stand();
+    visitor.hear("sync");
+    let expected = b"3.key,5.65307,1.1;5.mouse,1.1,1.2,1.0;3.key,5.65307,1.0;";
     let got = peer.wire.exact(expected.len()).unwrap();
     assert_eq!(
         String::from_utf8_lossy(&got),
@@ -92,6 +95,7 @@ fn who_leaves_while_waiting_for_ready_takes_guacd_along() {
         if goodbye.is_empty() {
             visitor.wire.finish();
         }
+        visitor.ready();
         visitor.end();
         assert_eq!(peer.wire.rest().unwrap(), b"");
     }
@@ -105,7 +109,7 @@ fn more_than_is_kept_while_waiting_for_ready_is_refused() {
         peer.hear_connect(&names())
     });
     let stage = Stage::before(guacd, 1);
-    let mut visitor = Visit::office("ann").at(&stage.broker);
+    let mut visitor = Visit::protocol("vnc").at(&stage.broker);
     let blob = format!("4.blob,1.1,8000.{};", "x".repeat(8000));
     visitor.wire.send(blob.repeat(10)).unwrap();
     assert_eq!(visitor.ready().len(), 37);
