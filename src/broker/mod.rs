@@ -22,7 +22,7 @@ use uuid::Uuid;
 
 use crate::clock::Clock;
 use crate::config::{Config, InForce};
-use crate::fleet::{Check, Checks, Fleet, Seat};
+use crate::fleet::{Checks, Fleet, Seat};
 use crate::metrics::Cause;
 use crate::placement::{
     Aim, Conduct, Decision, Directory, HostId, LeaseKey, Mode, Outcome, Refusal, Report, Request,
@@ -30,6 +30,7 @@ use crate::placement::{
 };
 use crate::store::{Store, StoreError, Versioned};
 
+pub use crate::fleet::Check;
 pub use administer::Released;
 pub use decisions::{
     Act, Asked, Decisions, Losses, Record, Recorder, Rewritten, Sighting, Sightings,

@@ -213,7 +213,7 @@ fn a_host_that_does_not_answer_costs_no_guacd_connection() {
     drop((visitor, peer));
     stage.broker.ended(&stage.broker.placed("ann"));
     let index = usize::from(first == "rds2");
-    stage.hosts[index].die();
+    stage.hosts[index].answer(false);
     // What was found less than a second ago counts.
     std::thread::sleep(Duration::from_millis(1_100));
     // The probe found it well, so that some are sent there.

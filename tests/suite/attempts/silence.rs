@@ -35,7 +35,7 @@ fn a_silent_host_that_answers_no_more_is_left_for_the_next() {
     let stage = stage(2, RARELY);
     let (mut visitor, peer) = click(&stage, "ann");
     let first = stage.host_of(&peer);
-    stage.hosts[usize::from(first == "rds2")].die();
+    stage.hosts[usize::from(first == "rds2")].answer(false);
     let mut second = stage.guacd.ready();
     assert_ne!(stage.host_of(&second), first);
     second.stand();
