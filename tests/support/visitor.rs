@@ -179,7 +179,7 @@ impl Visitor {
 
     /// Reads `error`, `disconnect` and the end; the code and the text.
     pub(crate) fn farewell(&mut self) -> (u16, String) {
-        let mut error = self.hear("error").into_args();
+        let mut error = self.hear_past_nops("error").into_args();
         assert_eq!(error.len(), 2);
         let code = error.remove(1).parse().unwrap();
         self.hear("disconnect");
@@ -191,6 +191,18 @@ impl Visitor {
     pub(crate) fn end(&mut self) {
         let rest = self.wire.rest().expect("an end without a reset");
         assert_eq!(String::from_utf8_lossy(&rest), "", "nothing more");
+    }
+
+    /// A page that is kept awake may hear so much more.
+    fn hear_past_nops(&mut self, opcode: &str) -> Instruction {
+        loop {
+            let heard = self.wire.instruction().unwrap();
+            let heard = heard.unwrap_or_else(|| panic!("the end in place of {opcode}"));
+            if heard.opcode() != "nop" {
+                assert_eq!(heard.opcode(), opcode, "{:?}", heard.args());
+                return heard;
+            }
+        }
     }
 
     pub(crate) fn hear(&mut self, opcode: &str) -> Instruction {

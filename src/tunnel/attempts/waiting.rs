@@ -95,7 +95,8 @@ impl Waiting {
         let mut work = pin!(work);
         loop {
             match self.attempt.step()? {
-                Progress::Pending => {}
+                // The next turn says so.
+                Progress::Pending | Progress::Left => {}
                 Progress::Refused { status } => {
                     let goodbye = Stop::Goodbye {
                         by: Side::Guacd,
