@@ -49,7 +49,7 @@ enum Guacd {
     /// It broke the handshake.
     Broken(HandshakeError),
     /// It speaks of the desktop.
-    Speaks(Output),
+    Speaks(Box<Output>),
 }
 
 /// What guacd said behind `ready`, and what it means.
@@ -247,7 +247,7 @@ impl Guacd {
                 let behind = std::mem::replace(inbox, Inbox::new()).into_raw();
                 let mut output = Output::new();
                 output.feed(&behind);
-                *self = Self::Speaks(output);
+                *self = Self::Speaks(Box::new(output));
                 Ok(Progress::Ready(id))
             }
             (phase, opcode) => Err(HandshakeError::Unexpected {

@@ -213,7 +213,7 @@ impl Line {
     }
 
     /// For the attempts: Guacamole waits for `ready`, and guacd for `connect`.
-    pub(super) fn into_waiting(self) -> Result<Waiting, (GivenUp, Stop)> {
+    pub(super) fn into_waiting(self) -> Result<Waiting, Box<(GivenUp, Stop)>> {
         let given_up = |guacamole| GivenUp {
             guacamole,
             awaits: Awaits::Ready,
@@ -222,7 +222,7 @@ impl Line {
         let rest = self.handshake.into_rest();
         let guacd = self.guacd.map(|guacd| (guacd, self.told_guacd));
         let waiting = Waiting::new(self.guacamole, guacd, rest);
-        waiting.map_err(|(guacamole, stop)| (given_up(guacamole), stop))
+        waiting.map_err(|(guacamole, stop)| Box::new((given_up(guacamole), stop)))
     }
 
     /// For the relay: both sockets and what was read beyond the handshake.

@@ -86,7 +86,7 @@ pub struct Gateway {
 /// How far a handshake came.
 enum Shaken {
     /// To guacd's `ready`.
-    Ready(Ready),
+    Ready(Box<Ready>),
     /// To a place on a host, which is still to be tried.
     Placed(Box<(Errand, Placed)>),
 }
@@ -156,7 +156,7 @@ impl Gateway {
             None => Err(outcome.entry().told_to_end()),
         };
         let ended = match shaken {
-            Ok(Shaken::Ready(ready)) => relay::run(line.into_sockets(), ready, &mut outcome).await,
+            Ok(Shaken::Ready(ready)) => relay::run(line.into_sockets(), *ready, &mut outcome).await,
             Ok(Shaken::Placed(errand)) => self.seek(line, *errand, &mut outcome).await,
             Err(stop) => {
                 refuse::answer(line.give_up(), &stop, outcome.tunnel()).await;
@@ -178,7 +178,10 @@ impl Gateway {
     ) -> Stop {
         let end = outcome.entry().end().clone();
         let ((given_up, guacd), stop) = match line.into_waiting() {
-            Err((given_up, stop)) => ((given_up, None), stop),
+            Err(broken) => {
+                let (given_up, stop) = *broken;
+                ((given_up, None), stop)
+            }
             Ok(mut waiting) => {
                 let attempts = self.attempts(&mut waiting, &errand, placed, outcome);
                 let sought = end.run_until_cancelled(attempts).await;
@@ -309,7 +312,7 @@ impl Gateway {
                 Some(issued)
             }
         };
-        Ok(Shaken::Ready(Ready { hold: None, issued }))
+        Ok(Shaken::Ready(Box::new(Ready { hold: None, issued })))
     }
 
     /// What a join goes to, once its owner has a desktop. Guacamole may leave
