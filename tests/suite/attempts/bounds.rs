@@ -136,7 +136,10 @@ fn guacds_own_trouble_is_dialled_once_more_and_blames_no_host() {
         peer.wire.say(&names.to_instruction())?;
         peer.hear_connect(&names)?;
         match count.fetch_add(1, std::sync::atomic::Ordering::SeqCst) {
-            0 => Ok(peer.wire.finish()),
+            0 => {
+                peer.wire.finish();
+                Ok(())
+            }
             _ => peer.say_ready(),
         }
     });
