@@ -60,6 +60,8 @@ pub(super) struct Errand {
     pub(super) protocol: String,
     /// guacd as it was configured when Guacamole came.
     pub(super) guacd: config::Guacd,
+    /// How long guacd may leave untaken what waits for it.
+    pub(super) stall: Duration,
     /// Most hosts that are tried.
     pub(super) most: usize,
     /// Until when it is worth trying; then what is under way goes on alone.

@@ -280,6 +280,7 @@ impl Gateway {
                 settings: line.take_said(),
                 protocol: protocol.clone(),
                 guacd: config.guacd.clone(),
+                stall: config.limits.stall,
                 most: config.attempts.most,
                 deadline: now + deadline.saturating_sub(spent),
                 placement,

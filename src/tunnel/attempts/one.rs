@@ -124,7 +124,8 @@ impl Gateway {
         errand: &Errand,
         by: Instant,
     ) -> Result<guac_protocol::Instruction, Stop> {
-        let dial = dial::guacd(&errand.guacd, &self.certificates);
+        let turn = waiting.meanwhile(self.limits.dial(by)).await??;
+        let dial = dial::guacd(&errand.guacd, &self.certificates, errand.stall);
         let dialled = waiting.meanwhile(timeout_at(by, dial)).await?;
         let dialled = dialled.unwrap_or(Err(Stop::GuacdSilent));
         waiting.dialled(self.metrics.dialled(dialled)?);
@@ -134,6 +135,7 @@ impl Gateway {
             First::Heard(Progress::Args(names)) => names,
             _ => return Err(Stop::GuacdSilent),
         };
+        drop(turn);
         for said in &errand.settings {
             waiting.tell_guacd(said).await?;
         }
