@@ -33,8 +33,9 @@ struct Inner {
     store: Arc<dyn Documents>,
     clock: Clock,
     known: Mutex<Known>,
-    /// Held while a command is looked for, written, and put in its place.
-    asking: tokio::sync::Mutex<()>,
+    /// Held while a command is looked for, written, and put in its place, and
+    /// while what came of one is taken over: neither writes over the other.
+    writing: tokio::sync::Mutex<()>,
 }
 
 type Known = BTreeMap<CommandId, Command>;
@@ -87,13 +88,14 @@ impl Commands {
                 store,
                 clock,
                 known: Mutex::new(known),
-                asking: tokio::sync::Mutex::default(),
+                writing: tokio::sync::Mutex::default(),
             }),
         })
     }
 
     /// Has a host's agent told to do something. What waits already is not asked
-    /// for twice.
+    /// for twice. To be awaited to its end: one that is dropped in the middle may
+    /// be on disk, and told after a restart.
     ///
     /// # Errors
     /// It cannot be asked for, or not be written down; nothing is asked then.
@@ -112,7 +114,7 @@ impl Commands {
     ) -> Result<Asked, CommandError> {
         let inner = &self.inner;
         let expires = wish.check()?;
-        let _asking = inner.asking.lock().await;
+        let _writing = inner.writing.lock().await;
         let before = drain.and_then(|drain| self.drained_by(host, drain.order));
         if let Some(command) = before {
             let is_new = false;
@@ -161,6 +163,11 @@ impl Commands {
         for id in over {
             known.remove(&id);
         }
+        let command = Command {
+            // It may have been delivered while it was written.
+            delivered_at: known.get(&command.id).and_then(|now| now.delivered_at),
+            ..command
+        };
         known.insert(command.id.clone(), command.clone());
         Ok(Asked { command, is_new })
     }
@@ -190,7 +197,11 @@ impl Commands {
     /// Takes over what a host's agent says of commands; returns those of which
     /// nothing was known before.
     pub async fn answered(&self, host: &HostId, results: &[CommandResult]) -> Vec<Command> {
+        if results.is_empty() {
+            return Vec::new();
+        }
         let inner = &self.inner;
+        let _writing = inner.writing.lock().await;
         let now = inner.clock.now();
         let mut news = Vec::new();
         {

@@ -5,7 +5,7 @@ use super::*;
 use crate::clock::Clock;
 use crate::fleet::CommandResult;
 use crate::placement::HostId;
-use crate::store::Embedded;
+use crate::store::{Answer as StoreAnswer, Document, Documents, Edit, Embedded, Kind, Replaced};
 
 struct Shelf {
     folder: tempfile::TempDir,
@@ -111,6 +111,61 @@ async fn the_same_again_is_the_same_command_while_it_waits() {
     assert!(shelf.ask("a", logoff("ann")).await.unwrap().is_new);
 }
 
+/// A store that is slow where it is told to be.
+struct Slow {
+    store: Arc<Embedded>,
+    /// One for each edit.
+    permits: tokio::sync::Semaphore,
+    asked: tokio::sync::Notify,
+}
+
+impl Documents for Slow {
+    fn documents(&self, kind: Kind) -> StoreAnswer<'_, Vec<Document>> {
+        self.store.documents(kind)
+    }
+
+    fn document<'a>(&'a self, kind: Kind, id: &'a str) -> StoreAnswer<'a, Option<Document>> {
+        self.store.document(kind, id)
+    }
+
+    fn edit(&self, edits: Vec<Edit>, sync: bool) -> StoreAnswer<'_, Replaced> {
+        Box::pin(async move {
+            self.asked.notify_one();
+            self.permits.acquire().await.unwrap().forget();
+            self.store.edit(edits, sync).await
+        })
+    }
+}
+
+#[tokio::test]
+async fn what_came_of_a_command_is_not_lost_to_who_asks_for_it_again() {
+    let shelf = Shelf::new().await;
+    let slow = Arc::new(Slow {
+        store: shelf.store.clone(),
+        permits: tokio::sync::Semaphore::new(1),
+        asked: tokio::sync::Notify::new(),
+    });
+    let commands = Commands::open(slow.clone(), shelf.clock).await.unwrap();
+    let shelf = Shelf { commands, ..shelf };
+    let id = shelf.ask("a", logoff("ann")).await.unwrap().command.id;
+    slow.asked.notified().await;
+    let again = shelf.ask("a", logoff("ann"));
+    let meanwhile = async {
+        // The one above is being written.
+        slow.asked.notified().await;
+        assert_eq!(shelf.delivered("a"), [id.as_str()]);
+        slow.permits.add_permits(2);
+        shelf.answer("a", id.as_str(), true).await
+    };
+    let (again, answered) = tokio::join!(again, meanwhile);
+    let again = again.unwrap();
+    assert!(!again.is_new && again.command.delivered_at.is_some());
+    assert_eq!(answered.len(), 1);
+    assert_eq!(shelf.delivered("a"), [""; 0], "it was answered");
+    let shelf = shelf.again().await;
+    assert_eq!(shelf.delivered("a"), [""; 0], "after a restart, too");
+}
+
 #[tokio::test]
 async fn only_so_many_wait_and_only_so_many_are_remembered() {
     let shelf = Shelf::new().await;
@@ -155,6 +210,11 @@ async fn what_is_vague_or_pointless_is_no_command() {
     let mut odd = nobody.clone();
     odd.target.state = Some("asleep".to_owned());
     refused(odd, WishError::State).await;
+    for id in [String::new(), " ".to_owned(), "x".repeat(257)] {
+        let mut unheard_of = nobody.clone();
+        unheard_of.target.session_id = Some(id);
+        refused(unheard_of, WishError::SessionId).await;
+    }
     let restart = Wish {
         kind: CommandKind::RestartServer,
         ..logoff("ann")

@@ -6,6 +6,8 @@ use super::command::{CommandKind, Target};
 
 /// Longest text of a message, in characters; Windows shows no more in one box.
 const TEXT: usize = 1000;
+/// Longest id of a session, in characters; no report has a longer one.
+const ID: usize = 256;
 /// How long a command may wait for its agent.
 const LEAST: Duration = Duration::from_secs(10);
 const MOST: Duration = Duration::from_secs(86_400);
@@ -24,7 +26,7 @@ pub struct Wish {
     pub expires: Option<Duration>,
 }
 
-/// What is wrong with an wish.
+/// What is wrong with a wish.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WishError {
     /// Nobody is meant, or two ways of meaning somebody.
@@ -36,6 +38,9 @@ pub enum WishError {
     /// There is no such state to choose by.
     #[error("state is disconnected or active")]
     State,
+    /// No report has a session of such an id.
+    #[error("session_id is 1 to {ID} characters, as the host reports it")]
+    SessionId,
     /// A message without a text, or one that cannot be shown.
     #[error("a message needs a text of 1 to {TEXT} characters without control characters")]
     Text,
@@ -72,6 +77,9 @@ impl Wish {
             }
             _ => {}
         }
+        if session_id.as_ref().is_some_and(|id| !is_id(id)) {
+            return Err(WishError::SessionId);
+        }
         if state
             .as_ref()
             .is_some_and(|state| !matches!(state.as_str(), "disconnected" | "active"))
@@ -90,6 +98,10 @@ impl Wish {
             false => Err(WishError::Expiry),
         }
     }
+}
+
+fn is_id(text: &str) -> bool {
+    !text.trim().is_empty() && text.chars().count() <= ID
 }
 
 fn is_shown(text: &str) -> bool {
