@@ -14,6 +14,7 @@ use super::caller::Caller;
 use super::extract::{Filter, Named, Sent};
 use super::hosts::known_host;
 use super::listing::Nothing;
+use super::whole::to_its_end;
 use crate::clock::rfc3339;
 use crate::commands::{self, CommandError, CommandKind, Target, Wish};
 use crate::config::Time;
@@ -131,15 +132,18 @@ pub(super) async fn give(
         )));
     }
     let wish = wanted.wish(&snapshot, &host)?;
-    let by = caller.actor.to_string();
-    let asked = api.commands.ask(&host, wish, by).await?;
-    if asked.is_new {
-        api.tell_of_asked(&caller.actor, &asked.command);
-    }
-    Ok(Told(AskedCommand {
-        command: Command::of(asked.command, api.clock.now()),
-        is_new: asked.is_new,
-    }))
+    to_its_end(async move {
+        let by = caller.actor.to_string();
+        let asked = api.commands.ask(&host, wish, by).await?;
+        if asked.is_new {
+            api.tell_of_asked(&caller.actor, &asked.command);
+        }
+        Ok(Told(AskedCommand {
+            command: Command::of(asked.command, api.clock.now()),
+            is_new: asked.is_new,
+        }))
+    })
+    .await
 }
 
 impl NewCommand {

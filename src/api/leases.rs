@@ -18,6 +18,7 @@ use super::answer::{Answer, Failure, Told};
 use super::caller::Caller;
 use super::extract::{Filter, Named};
 use super::listing::{MOST, given, limit};
+use super::whole::to_its_end;
 use super::whose::Whose;
 use crate::broker::Released;
 use crate::clock::rfc3339;
@@ -146,32 +147,41 @@ pub(super) async fn release(
 ) -> Answer<ReleasedLeases> {
     let key = LeaseKey::from_stored(key);
     let farm = given("farm", of.farm.as_deref())?.map(FarmId::from);
-    match api.broker.release(&key, farm.as_ref()).await? {
-        Released::Done(done) => {
-            let released = done.iter().map(|(farm, host)| {
-                api.tell_of_released(&caller.actor, &key, (farm, host));
-                ReleasedLease {
-                    key: key.to_string(),
-                    farm: farm.to_string(),
-                    host: host.to_string(),
-                }
-            });
-            let released = released.collect();
-            Ok(Told(ReleasedLeases { released }))
-        }
-        Released::Nothing => Err(api.no_lease(&key, farm.as_ref()).await),
-        Released::InUse(tunnels) => {
-            let tunnels: Vec<_> = tunnels.iter().map(ToString::to_string).collect();
-            let text = format!(
-                "the lease of {key} is held by open tunnels: end them first ({})",
-                tunnels.join(", ")
-            );
-            Err(Failure::conflict(text))
-        }
-    }
+    to_its_end(async move { api.release(&caller, &key, farm.as_ref()).await }).await
 }
 
 impl Api {
+    async fn release(
+        &self,
+        caller: &Caller,
+        key: &LeaseKey,
+        farm: Option<&FarmId>,
+    ) -> Answer<ReleasedLeases> {
+        match self.broker.release(key, farm).await? {
+            Released::Done(done) => {
+                let released = done.iter().map(|(farm, host)| {
+                    self.tell_of_released(&caller.actor, key, (farm, host));
+                    ReleasedLease {
+                        key: key.to_string(),
+                        farm: farm.to_string(),
+                        host: host.to_string(),
+                    }
+                });
+                let released = released.collect();
+                Ok(Told(ReleasedLeases { released }))
+            }
+            Released::Nothing => Err(self.no_lease(key, farm).await),
+            Released::InUse(tunnels) => {
+                let tunnels: Vec<_> = tunnels.iter().map(ToString::to_string).collect();
+                let text = format!(
+                    "the lease of {key} is held by open tunnels: end them first ({})",
+                    tunnels.join(", ")
+                );
+                Err(Failure::conflict(text))
+            }
+        }
+    }
+
     /// The user's leases, all of them.
     pub(super) async fn leases_of(&self, user: &Whose) -> Result<Vec<Lease>, Failure> {
         Ok(self

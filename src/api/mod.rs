@@ -76,6 +76,7 @@ mod trail;
 mod tunnels;
 mod user;
 mod whoami;
+mod whole;
 mod whose;
 
 use std::sync::Arc;

@@ -12,7 +12,7 @@ use super::wish::Wish;
 use crate::broker::{self, Modes};
 use crate::clock::Clock;
 use crate::fleet::Fleet;
-use crate::placement::{HostId, Mode, Order, Timestamp, is_drained, restart_order};
+use crate::placement::{Actor, HostId, Mode, Order, Timestamp, is_drained, restart_order};
 
 /// How long a restart waits for its agent, which was heard a moment ago.
 const EXPIRES: Duration = Duration::from_secs(3600);
@@ -32,8 +32,8 @@ pub struct Restarts {
 
 impl Restarts {
     /// A host was heard: it may be empty by now, or back. Returns the restart
-    /// that was asked for, where one was.
-    pub async fn heard(&self, host: &HostId) -> Option<Command> {
+    /// that was asked for, where one was, and by whose order.
+    pub async fn heard(&self, host: &HostId) -> Option<(Command, Actor)> {
         let (snapshot, now) = (self.fleet.snapshot(), self.clock.now());
         let order = restart_order(&snapshot, host, now)?;
         let report = snapshot.hosts.get(host)?.report.as_ref();
@@ -54,7 +54,7 @@ impl Restarts {
             Ok(Asked { is_new: false, .. }) => None,
             Ok(Asked { command, .. }) => {
                 info!(%host, command = %command.id, by = %order.by, "A drained host is to be restarted");
-                Some(command)
+                Some((command, order.by.clone()))
             }
             Err(error) => {
                 warn!(%host, %error, "A drained host cannot be restarted, its next heartbeat tries again");

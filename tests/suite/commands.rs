@@ -1,5 +1,13 @@
 //! What agents are asked to do, from the command line to what came of it.
 
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::Write;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::thread::sleep;
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use super::admin::{answered, get, request, socket};
@@ -200,9 +208,51 @@ fn mode(stage: &Stage) -> Value {
     get(&stage.site, "/api/v1/hosts/rds1")["mode"].clone()
 }
 
+/// The lines of the trail that say that a command was given.
+fn given(trail: &Path) -> Vec<Value> {
+    let lines = fs::read_to_string(trail).unwrap();
+    let lines = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap());
+    lines
+        .filter(|line: &Value| line["event.action"] == "command-given")
+        .collect()
+}
+
+#[test]
+fn whoever_hangs_up_leaves_no_command_that_nobody_knows_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let trail = folder.path().join("audit.jsonl");
+    let (stage, mut agents) = staffed(1, &format!("[log]\naudit = {trail:?}\n"));
+    agents[0].reports(&[]);
+    for nth in 0..40 {
+        let order = json!({ "type": "logoff", "user": format!("u{nth}"), "expires": "1h" });
+        let mut asks = UnixStream::connect(socket(&stage.site)).unwrap();
+        asks.write_all(&request("POST", PATH, &order.to_string()))
+            .unwrap();
+        // Somewhere between before it is read and after it is written.
+        sleep(Duration::from_micros(500 * (nth % 8)));
+    }
+    let (status, _) = order(&stage, &json!({ "type": "logoff", "user": "last" }));
+    assert_eq!(status, 200);
+    let users = |lines: &[Value], of: fn(&Value) -> &Value| -> BTreeSet<String> {
+        lines.iter().map(|line| of(line).to_string()).collect()
+    };
+    let known = eventually("a line for each command", || {
+        let known = users(&listed(&stage), |command| &command["target"]["user"]);
+        let told = users(&given(&trail), |line| &line["user.target.name"]);
+        (known == told && known.contains("\"last\"")).then_some(known)
+    });
+    let stage = stage.restarted(crate::support::Broker::kill);
+    let after = users(&listed(&stage), |command| &command["target"]["user"]);
+    assert_eq!(after, known, "what is on disk was listed");
+}
+
 #[test]
 fn a_drained_host_is_restarted_once_nobody_is_on_it() {
-    let (stage, mut agents) = staffed(2, "");
+    let folder = tempfile::tempdir().unwrap();
+    let trail = folder.path().join("audit.jsonl");
+    let (stage, mut agents) = staffed(2, &format!("[log]\naudit = {trail:?}\n"));
     let agent = &mut agents[0];
     let nothing = json!([]);
     agent.reports(&[]);
@@ -221,6 +271,12 @@ fn a_drained_host_is_restarted_once_nobody_is_on_it() {
         (commands != nothing).then(|| commands[0].clone())
     });
     assert_eq!(restart["type"], "restart_server");
+    let line = eventually("a line in the trail", || given(&trail).pop());
+    assert_eq!(line["sessionguard.command_type"], "restart_server");
+    assert_eq!(
+        line["sessionguard.actor"], line["sessionguard.asked_by"],
+        "whoever gave the order, not the agent: {line}"
+    );
     assert_eq!(
         agent.reports(&[])["commands"][0]["id"],
         restart["id"],

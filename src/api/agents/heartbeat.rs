@@ -12,6 +12,7 @@ use super::super::Api;
 use super::super::answer::{Answer, Failure, Told};
 use super::super::caller::{Caller, Peer};
 use super::super::extract::whole;
+use super::super::whole::to_its_end;
 use super::host_of;
 use super::shape::HeartbeatBody;
 use crate::clock::rfc3339;
@@ -100,29 +101,33 @@ pub(in crate::api) async fn heartbeat(
     } = sent;
     let host = host_of(&caller, &headers, &heartbeat.agent_id)?;
     let from = peer.map(|Extension(Peer(address))| address.to_string());
-    let results = std::mem::take(&mut heartbeat.results);
-    let heard = api
-        .intake
-        .hear(&api.broker, &host, heartbeat, (arrived, size, from));
-    // One that comes late may bring a result that no later one repeats.
-    for command in api.commands.answered(&host, &results).await {
-        api.tell_of_answered(&caller.actor, &command);
-    }
-    if heard.taken
-        && let Some(restart) = api.restarts.heard(&host).await
-    {
-        api.tell_of_asked(&caller.actor, &restart);
-    }
-    // What is no news may come from where the key was copied to.
-    let commands = match heard.taken {
-        true => api.commands.deliver(&host),
-        false => Vec::new(),
-    };
-    Ok(Told(HeartbeatAnswer {
-        server_time: rfc3339(api.clock.now()),
-        taken: heard.taken,
-        commands: commands.into_iter().map(AgentCommand::of).collect(),
-    }))
+    to_its_end(async move {
+        let results = std::mem::take(&mut heartbeat.results);
+        let heard = api
+            .intake
+            .hear(&api.broker, &host, heartbeat, (arrived, size, from));
+        // One that comes late may bring a result that no later one repeats.
+        for command in api.commands.answered(&host, &results).await {
+            api.tell_of_answered(&caller.actor, &command);
+        }
+        if heard.taken
+            && let Some((restart, by)) = api.restarts.heard(&host).await
+        {
+            // The agent only came along.
+            api.tell_of_asked(&by, &restart);
+        }
+        // What is no news may come from where the key was copied to.
+        let commands = match heard.taken {
+            true => api.commands.deliver(&host),
+            false => Vec::new(),
+        };
+        Ok(Told(HeartbeatAnswer {
+            server_time: rfc3339(api.clock.now()),
+            taken: heard.taken,
+            commands: commands.into_iter().map(AgentCommand::of).collect(),
+        }))
+    })
+    .await
 }
 
 impl AgentCommand {
