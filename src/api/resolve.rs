@@ -40,6 +40,10 @@ use crate::placement::{
     Resource, ResourceId, ResourceKind, Timestamp, Unmatched, UserKey,
 };
 
+/// Longest name of a user, in characters; with a DNS domain Windows has none
+/// that is longer. It becomes the key of a lease, and a word in the log.
+const LONGEST: usize = 512;
+
 /// Who wants to go where; blank parts count as missing.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -229,6 +233,10 @@ impl Wish {
     fn request(&self) -> Result<Request, Failure> {
         if UserKey::new(&self.username, "").is_none() {
             return Err(Failure::bad("username is blank"));
+        }
+        if self.username.chars().count() > LONGEST {
+            let text = format!("username is longer than {LONGEST} characters");
+            return Err(Failure::bad(text));
         }
         let given = |text: &str| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
         let carriers = Carriers {

@@ -24,6 +24,9 @@ const PROTOCOL: u32 = 4;
 /// Most sessions one host may report; Windows has far lower bounds of its own.
 const SESSIONS: usize = 10_000;
 
+/// Failed checks that are told; further ones are left out.
+const CHECKS: usize = 32;
+
 /// Longest name of a user, a domain, a client or an alias, in characters.
 const NAME: usize = 256;
 
@@ -42,7 +45,8 @@ pub struct Heartbeat {
     pub health: Option<u8>,
     /// Whether something listens for RDP there; `true` where nothing was said.
     pub rdp_listener_ok: bool,
-    /// The checks that failed: name and message, for people.
+    /// The checks that failed, the first of them: name and message in at most
+    /// 256 characters, for people.
     pub failed_checks: Vec<String>,
     /// 0 to 100.
     pub cpu_percent: Option<f64>,

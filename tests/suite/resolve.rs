@@ -168,7 +168,9 @@ fn tokens_are_answered_as_forms_and_what_is_not_ours_is_empty() {
     assert_eq!((unmapped.status, unmapped.body.as_str()), (200, ""));
     let decisions = get(&stage.site, "/api/v1/decisions?user=ann");
     assert_eq!(decisions["decisions"][0]["outcome"], "unmatched");
+    let long = format!("username={}&connection_id=42", "u".repeat(513));
     for (form, status) in [
+        (long.as_str(), 400),
         ("connection_id=42", 400),
         ("username=&connection_id=42", 400),
         ("username=%20&connection_id=42", 400),

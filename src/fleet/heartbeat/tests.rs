@@ -246,3 +246,17 @@ fn a_list_in_the_place_of_an_object_is_refused() {
     listed("/command_results/0", json!(["7", true, ""]));
     listed("", json!([4, "rds-1"]));
 }
+
+#[test]
+fn a_flood_of_failed_checks_is_cut_and_no_reason_to_refuse_the_rest() {
+    let mut told = whole();
+    let check = json!({ "name": "\u{fc}".repeat(400_000), "ok": false, "message": "gone" });
+    told["health"]["checks"] = Value::from_iter((0..100).map(|nth| match nth {
+        0 => check.clone(),
+        nth => json!({ "name": format!("check {nth}"), "ok": false }),
+    }));
+    let read = read(&told).unwrap();
+    assert_eq!(read.failed_checks.len(), 32);
+    assert_eq!(read.failed_checks[0], "\u{fc}".repeat(256));
+    assert_eq!(read.failed_checks[31], "check 31");
+}

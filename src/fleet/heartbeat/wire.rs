@@ -6,7 +6,8 @@ use serde::{Deserialize, Deserializer};
 
 use super::object::Object;
 use super::{
-    CommandResult, Figure, Heartbeat, HeartbeatError, PROTOCOL, ReportedSession, SESSIONS, name,
+    CHECKS, CommandResult, Figure, Heartbeat, HeartbeatError, NAME, PROTOCOL, ReportedSession,
+    SESSIONS, name,
 };
 use crate::clock::read_rfc3339;
 use crate::placement::Timestamp;
@@ -113,7 +114,11 @@ impl TryFrom<Wire> for Heartbeat {
             seq: wire.seq,
             health: health.score.percent().map(whole),
             rdp_listener_ok: health.rdp_listener_ok.unwrap_or(true),
-            failed_checks: checks.filter(|check| !check.ok).map(Check::said).collect(),
+            failed_checks: checks
+                .filter(|check| !check.ok)
+                .take(CHECKS)
+                .map(Check::said)
+                .collect(),
             cpu_percent: server.cpu_percent.percent(),
             memory_used_percent: Self::memory_used(
                 server.memory_total.0,
@@ -168,10 +173,13 @@ impl RemoteApp {
 
 impl Check {
     fn said(self) -> String {
-        match self.message.filter(|message| !message.is_empty()) {
+        let said = match self.message.filter(|message| !message.is_empty()) {
             Some(message) => format!("{}: {message}", self.name),
             None => self.name,
-        }
+        };
+        // It is for people, in a line of a list: a flood of words is cut, and no
+        // reason to refuse who is on the host.
+        said.chars().take(NAME).collect()
     }
 }
 
