@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::directory::Farm;
 use super::ids::{FarmId, HostId};
 use super::mode::{Mode, Modes, Orders};
-use super::reach::Reach;
+use super::reach::{Reach, Silence};
 use super::snapshot::{HostView, Snapshot};
 use super::time::Timestamp;
 
@@ -62,10 +62,12 @@ fn first_moment(
         moments.extend(after.changes_after(now));
     }
     moments.sort_unstable();
-    let offline_after = snapshot.directory.rules().offline_after;
+    // As this farm's placements see it: where no agent is heard at all, those
+    // that were known last take everybody.
+    let silence = Silence::of(snapshot, &farm.id, now);
     let reached = |view: &HostView| {
-        let reach = view.reach(offline_after, now);
-        matches!(reach, Reach::Online | Reach::Unknown)
+        let reach = view.reach_amid(silence, now);
+        reach.is_good() || reach == Reach::Unknown
     };
     let reachable: Vec<_> = members.iter().filter(|(view, _)| reached(view)).collect();
     moments.into_iter().find(|&at| {

@@ -224,6 +224,8 @@ fn one_silent_agent_takes_its_host_out_and_all_of_them_nobody() {
     eventually("hosts that are back", || {
         (out("rds1").is_none() && out("rds2").is_none()).then_some(())
     });
+    let (_, ready) = stage.broker.health("/readyz?verbose");
+    assert!(ready.contains("hosts: ok"), "they take everybody: {ready}");
     assert_eq!(
         goes_to(&stage, &Visit::office("ann")),
         "rds1",

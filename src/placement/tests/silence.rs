@@ -1,6 +1,9 @@
 //! What it means that agents are not heard: one of them, all of them, or any of
 //! them just after our own start.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use super::build::*;
 use crate::placement::Reason::{Reconnect, Score};
 use crate::placement::*;
@@ -40,6 +43,35 @@ fn where_all_are_silent_the_last_known_figures_and_what_is_pending_decide() {
         .with(quiet("b").cpu(15.0));
     assert_eq!(pending.ask("ann"), on("b", Score));
     assert_eq!(sounding(&world()), [Alarm::AgentsSilent("office".into())]);
+}
+
+#[test]
+fn where_all_are_silent_their_last_host_is_still_a_last_one() {
+    let drain = Order {
+        mode: Mode::Drain,
+        by: Actor::User {
+            uid: Some(0),
+            name: None,
+        },
+        reason: None,
+        message: None,
+        at: NOW,
+        from: None,
+        until: None,
+        restart_when_drained: false,
+        online_after_restart: false,
+    };
+    let drained = Arc::new(Orders::default().give(Mode::Online, drain).0);
+    let of = |ids: &[&str]| {
+        let ids = ids
+            .iter()
+            .map(|id| (HostId::from(*id), Arc::clone(&drained)));
+        ids.collect::<BTreeMap<_, _>>()
+    };
+    let snapshot = farm("office").with(quiet("a")).with(quiet("b")).snapshot();
+    assert_eq!(emptied(&snapshot, &of(&["a"]), NOW), []);
+    let farms = emptied(&snapshot, &of(&["a", "b"]), NOW);
+    assert_eq!(farms.len(), 1, "nobody could be placed: {farms:?}");
 }
 
 #[test]
