@@ -311,7 +311,12 @@ impl Problem {
                 "shorten `connect_timeout` in [guacd] or `placement_timeout` in [broker]"
             }
             Self::LongHandshake { .. } => "nobody is left to answer after that; shorten it",
-            Self::SecretFile { problem, .. } => return problem.help(),
+            Self::SecretFile { problem, .. } => match **problem {
+                Self::Missing => {
+                    "create it: openssl rand -hex 32; a relative path starts at the main file"
+                }
+                _ => return problem.help(),
+            },
             Self::SecretForTwo { .. } => "make another for one of them: openssl rand -hex 32",
             Self::SecretTwice { .. } => "remove one of them",
             Self::SecretOverruled { .. } => "remove the one that is not meant",

@@ -5,7 +5,7 @@
 //! the table's [`Shape`] does not know are refused when it is opened.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::placement::ParameterValues;
@@ -59,8 +59,22 @@ impl<'a> Reader<'a> {
     }
 
     /// The path of a file that is named in the configuration.
-    pub(super) fn beside_main_file(&self, path: &str) -> PathBuf {
+    pub(super) fn beside_main_file(&self, path: impl AsRef<Path>) -> PathBuf {
         self.report.beside_main_file(path)
+    }
+
+    /// The path of a file; a relative one starts where the main file is,
+    /// whichever file or variable names it.
+    pub(super) fn file(
+        &mut self,
+        key: &'static str,
+        read: impl FnOnce(&Node) -> Result<PathBuf, ValueError>,
+    ) -> Option<Located<PathBuf>> {
+        let found = self.read(key, read)?;
+        Some(Located {
+            value: self.beside_main_file(&found.value),
+            at: found.at,
+        })
     }
 
     pub(super) fn has(&self, key: &str) -> bool {

@@ -76,7 +76,7 @@ impl Report {
     }
 
     /// A path as seen from the folder of the main file, which is read first.
-    pub(super) fn beside_main_file(&self, path: &str) -> PathBuf {
+    pub(super) fn beside_main_file(&self, path: impl AsRef<Path>) -> PathBuf {
         let main = match self.sources.first().map(|source| &source.origin) {
             Some(Origin::File(main)) => main.parent(),
             _ => None,

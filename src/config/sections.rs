@@ -204,7 +204,8 @@ pub(super) fn store(node: &Node, report: &mut Report, into: &mut Gathered) {
         return;
     };
     let path = |node: &Node| name(node).map(PathBuf::from);
-    put(&mut into.config.store.path, table.read("path", path));
+    let path = table.file("path", path);
+    put(&mut into.config.store.path, path);
 }
 
 pub(super) fn api(node: &Node, report: &mut Report, into: &mut Gathered) {
@@ -218,20 +219,21 @@ pub(super) fn api(node: &Node, report: &mut Report, into: &mut Gathered) {
         })
     };
     let api = &mut into.config.api;
-    put(&mut api.socket, table.read("socket", socket));
+    let socket = table.read("socket", socket).map(|found| Located {
+        value: match found.value {
+            AdminSocket::At(path) => AdminSocket::At(table.beside_main_file(&path)),
+            other => other,
+        },
+        at: found.at,
+    });
+    put(&mut api.socket, socket);
     put(&mut api.listen, table.read("listen", listen_address_or_off));
     put(&mut api.insecure, table.switch("insecure"));
     tls::read_server(&mut table, &mut into.api_tls);
-    put(
-        &mut api.broker_key_file,
-        table
-            .read("broker_key_file", secret_file)
-            .map(Located::some),
-    );
-    put(
-        &mut api.admin_key_file,
-        table.read("admin_key_file", secret_file).map(Located::some),
-    );
+    let broker_key = table.file("broker_key_file", secret_file);
+    put(&mut api.broker_key_file, broker_key.map(Located::some));
+    let admin_key = table.file("admin_key_file", secret_file);
+    put(&mut api.admin_key_file, admin_key.map(Located::some));
 }
 
 pub(super) fn health(node: &Node, report: &mut Report, into: &mut Gathered) {
@@ -267,5 +269,12 @@ pub(super) fn log(node: &Node, report: &mut Report, into: &mut Gathered) {
             Err(path) => AuditTarget::File(path),
         })
     };
-    put(&mut log.audit, table.read("audit", audit));
+    let audit = table.read("audit", audit).map(|found| Located {
+        value: match found.value {
+            AuditTarget::File(path) => AuditTarget::File(table.beside_main_file(&path)),
+            other => other,
+        },
+        at: found.at,
+    });
+    put(&mut log.audit, audit);
 }

@@ -125,14 +125,8 @@ fn later<T>(slot: &mut Option<T>, found: Option<T>) {
     }
 }
 
-/// The path of a file; a relative one starts where the main file is, whichever
-/// file or variable names it.
 fn file(table: &mut Reader<'_>, key: &'static str) -> Option<Located<PathBuf>> {
-    let found = table.read(key, name)?;
-    Some(Located {
-        value: table.beside_main_file(&found.value),
-        at: found.at,
-    })
+    table.file(key, |node| name(node).map(PathBuf::from))
 }
 
 fn fingerprint(node: &Node) -> Result<Fingerprint, ValueError> {

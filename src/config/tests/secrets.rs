@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-use crate::config::{Faults, Loaded, Purpose, load, show};
+use crate::config::{AdminSocket, AuditTarget, Faults, Loaded, Purpose, load, show};
 
 /// A good secret of this name.
 fn secret(name: &str) -> String {
@@ -210,6 +210,29 @@ fn files_that_cannot_be_read_are_faults() {
             "{told}"
         );
     }
+}
+
+#[test]
+fn a_relative_path_starts_at_the_main_file() {
+    let case = Case::new().file("b", &secret("b")).file("a", &secret("a"));
+    let lines = "broker_key_file = \"./b\"\nadmin_key_file = \"./a\"";
+    assert_eq!(case.api(lines).found().len(), 2);
+    let case = Case::new().api("socket = \"run/the.sock\"\n[log]\naudit = \"./audit.json\"");
+    let config = case.load().unwrap().config;
+    let folder = Path::new(case.path());
+    assert_eq!(
+        config.api.socket,
+        AdminSocket::At(folder.join("run/the.sock"))
+    );
+    assert_eq!(
+        config.log.audit,
+        AuditTarget::File(folder.join("./audit.json"))
+    );
+    let told = Case::new().api("broker_key_file = \"./nowhere\"").told();
+    assert!(
+        told.contains("help: create it: openssl rand -hex 32"),
+        "{told}"
+    );
 }
 
 #[test]
