@@ -26,9 +26,9 @@ pub(super) struct Session {
     /// `active`, `connected` or `disconnected`.
     #[schema(value_type = String)]
     state: SessionState,
-    /// When it was last connected or logged on (RFC 3339).
-    latest: String,
-    seconds_ago: u64,
+    /// When it was last connected or logged on (RFC 3339); where the agent says.
+    latest: Option<String>,
+    seconds_ago: Option<u64>,
     /// Age of the report that says so.
     report_age_seconds: u64,
 }
@@ -113,12 +113,14 @@ impl Session {
         received: Timestamp,
         now: Timestamp,
     ) -> Self {
+        // What is of an unknown age is kept as the oldest there can be.
+        let latest = Some(session.latest).filter(|latest| *latest != Timestamp::default());
         Self {
             user: session.user.to_string(),
             host: host.to_string(),
             state: session.state,
-            latest: rfc3339(session.latest),
-            seconds_ago: now.since(session.latest).as_secs(),
+            latest: latest.map(rfc3339),
+            seconds_ago: latest.map(|latest| now.since(latest).as_secs()),
             report_age_seconds: now.since(received).as_secs(),
         }
     }

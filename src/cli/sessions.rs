@@ -42,7 +42,7 @@ struct Session {
     user: String,
     host: String,
     state: String,
-    seconds_ago: u64,
+    seconds_ago: Option<u64>,
     report_age_seconds: u64,
 }
 
@@ -98,7 +98,7 @@ impl Session {
             (self.user.clone(), Tone::Strong),
             plain(&self.host),
             plain(&self.state),
-            plain(age(self.seconds_ago)),
+            plain(self.seconds_ago.map_or_else(|| "?".to_owned(), age)),
             plain(format!("{} ago", age(self.report_age_seconds))),
         ]
     }

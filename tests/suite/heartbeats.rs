@@ -42,6 +42,23 @@ fn host(stage: &Stage, id: &str) -> Value {
 }
 
 #[test]
+fn a_session_of_an_unknown_age_is_not_said_to_be_old() {
+    let (stage, mut agents) = staffed(1, "");
+    let untold = json!({ "id": "1", "state": "Active", "user": "bob" });
+    agents[0].reports(&[session("ann", "Active", 60), untold]);
+    let told = get(&stage.site, "/api/v1/sessions")["sessions"].clone();
+    assert!(told[0]["seconds_ago"].as_u64() >= Some(60), "{told}");
+    assert_eq!(
+        (&told[1]["latest"], &told[1]["seconds_ago"]),
+        (&Value::Null, &Value::Null)
+    );
+    let (code, shown, _) = super::asking::asked(&stage.site, &["sessions"]);
+    let bob = shown.lines().find(|line| line.starts_with("bob"));
+    let cells: Vec<_> = bob.unwrap().split_whitespace().collect();
+    assert_eq!((code, cells[3]), (0, "?"), "{shown}");
+}
+
+#[test]
 fn what_is_no_news_changes_nothing() {
     let (stage, mut agents) = staffed(1, "");
     let agent = &mut agents[0];

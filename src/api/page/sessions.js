@@ -14,7 +14,7 @@ export function sessionTable(label, empty) {
       { name: "User", cell: (s) => s.user, value: (s) => s.user },
       { name: "Host", cell: (s) => ({ text: s.host, href: `#/host/${encodeURIComponent(s.host)}` }), value: (s) => s.host },
       { name: "State", cell: (s) => s.state, value: (s) => s.state },
-      { name: "Since", cell: (s) => moment(s.latest), value: (s) => s.latest },
+      { name: "Since", cell: (s) => (s.latest ? moment(s.latest) : "not told"), value: (s) => s.latest ?? "" },
     ],
   });
 }
