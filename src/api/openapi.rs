@@ -7,7 +7,7 @@ use axum::{Extension, Router};
 use serde::Serialize;
 use utoipa::openapi::path::{Operation, PathItem};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
-use utoipa::openapi::{Content, OpenApi, Ref, RefOr, ResponseBuilder};
+use utoipa::openapi::{Content, InfoBuilder, LicenseBuilder, OpenApi, Ref, RefOr, ResponseBuilder};
 use utoipa::{PartialSchema, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 
@@ -25,9 +25,17 @@ pub(super) struct Document(Arc<OpenApi>);
 pub(super) fn document(endpoints: OpenApiRouter<Arc<Api>>) -> (Router<Arc<Api>>, Document) {
     let below = OpenApiRouter::new().nest(BASE, endpoints);
     let (router, mut document) = below.split_for_parts();
-    document.info.title = "sessionguard".to_owned();
-    document.info.version = env!("CARGO_PKG_VERSION").to_owned();
-    document.info.description = Some("Asks the running broker.".to_owned());
+    // Whole: what is left out would be the library's own author and licence.
+    let licence = env!("CARGO_PKG_LICENSE");
+    let licence = LicenseBuilder::new()
+        .name(licence)
+        .identifier(Some(licence));
+    document.info = InfoBuilder::new()
+        .title("sessionguard")
+        .version(env!("CARGO_PKG_VERSION"))
+        .description(Some("Asks the running broker."))
+        .license(Some(licence.build()))
+        .build();
     let error = Ref::from_schema_name(ErrorBody::name());
     let failed = ResponseBuilder::new()
         .description("Why there is no answer.")

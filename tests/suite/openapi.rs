@@ -82,6 +82,8 @@ fn every_endpoint_is_in_the_document_and_answers() {
     let document = document(&stage);
     assert_eq!(document["info"]["title"], "sessionguard");
     assert_eq!(document["info"]["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(document["info"]["license"]["identifier"], "Apache-2.0");
+    assert_eq!(document["info"]["contact"], Value::Null, "nobody else's");
     let listed = operations(&document);
     let mut names: Vec<_> = listed
         .iter()
