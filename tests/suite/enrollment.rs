@@ -90,7 +90,9 @@ fn a_host_that_is_alive_is_replaced_by_nobody_with_a_token() {
         assert!(said.contains(&command), "{said}");
     }
     assert_eq!(report(&agent), 200, "nothing has changed for it");
-    let waits = stage.broker.lines("An enrollment waits for approval");
+    let waits = stage
+        .broker
+        .wait_for_lines("An enrollment waits for approval", 1);
     assert_eq!(waits.len(), 1, "said once: {waits:?}");
     assert!(
         waits[0]["host"] == "rds1" && waits[0]["who"] == "RDS1",

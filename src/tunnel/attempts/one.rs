@@ -94,6 +94,11 @@ impl Gateway {
         let now = Instant::now();
         let left = errand.deadline.saturating_duration_since(now);
         let by = now + left.clamp(READY_AT_LEAST, ARGS_WITHIN);
+        // Asked before as well: a guacd that waits for its first `connect` is kept
+        // for the next placement.
+        if !self.still_holds(placed) {
+            return Ok(None);
+        }
         let connect = match waiting.take_first() {
             true => placed.parameters.to_instruction(),
             false => self.ask_anew(waiting, placed, errand, by).await?,
