@@ -22,7 +22,7 @@ use crate::broker::{Broker, Decisions, Keeper, Modes, Recorder};
 use crate::clock::Clock;
 use crate::commands::{Commands, Restarts};
 use crate::config::{
-    Apply, AuditTarget, Cause, Config, InForce, LogLevel, Origin, Reload, Reloader,
+    Apply, AuditTarget, Cause, Config, InForce, LogLevel, Origin, Reload, Reloader, StoreKind,
 };
 use crate::descriptors::Descriptors;
 use crate::entrance;
@@ -31,7 +31,7 @@ use crate::keys::{Keyring, Uses};
 use crate::metrics::{Metered, Metrics};
 use crate::reports::{Intake, Keeping};
 use crate::shutdown::{Hangups, Shutdown};
-use crate::store::{Embedded, StoreError};
+use crate::store::{self, StoreError};
 use crate::tls::{self, Certificates};
 use crate::tunnel::{self, Door, Gateway, Room};
 
@@ -164,7 +164,12 @@ impl App {
         let fleet = Fleet::new(Arc::clone(&config.directory));
         let health = config.health.listen.map(HealthListener::bind).transpose()?;
         let metrics = Arc::new(Metrics::default());
-        let store = Embedded::open(&config.store.path)?;
+        let database = &config.store.postgres.tls;
+        let database = match config.store.kind {
+            StoreKind::Postgres => database.as_ref().map(|tls| certificates.database(tls)),
+            StoreKind::Embedded => None,
+        };
+        let store = store::open(&config.store, database.transpose()?, clock).await?;
         let store = Arc::new(Metered::new(store, Arc::clone(&metrics)));
         let admin = config.admin_socket();
         let admin = admin.map(|path| AdminSocket::bind(&path)).transpose()?;

@@ -25,6 +25,15 @@ impl Clock {
         }
     }
 
+    /// The same clock, set forward by so many milliseconds.
+    #[cfg(test)]
+    pub(crate) fn ahead_by(self, millis: i64) -> Self {
+        Self {
+            epoch: self.epoch.shifted(millis),
+            ..self
+        }
+    }
+
     /// How long we have been running.
     pub fn uptime(&self) -> Duration {
         self.start.elapsed()

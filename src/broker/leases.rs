@@ -53,12 +53,16 @@ impl Leases {
         }
     }
 
-    /// Takes over what an earlier life of this process left behind.
+    /// Takes over what an earlier life of this process left behind. In a store
+    /// that others write to, a tunnel may be open at another replica: there what
+    /// a replica left behind runs out, unrenewed.
     pub(super) async fn adopt(&self) -> Result<(), StoreError> {
         for (key, known) in self.store.all().await? {
             let now = self.clock.now();
             let mut record = known.record.clone();
-            record.orphan(now);
+            if !self.store.is_shared() {
+                record.orphan(now);
+            }
             if record == known.record {
                 self.fleet.note_leases(&key, &record, now);
             } else {

@@ -15,6 +15,7 @@ use super::problem::Problem;
 use super::references::{self, Members};
 use super::report::Report;
 use super::settings::{Config, Listen};
+use super::store;
 use super::tls;
 
 /// Guacamole gives up when the next instruction does not come within this.
@@ -27,6 +28,7 @@ pub(super) fn conclude(mut gathered: Gathered, report: &mut Report) -> Config {
     refuse_overlapping_probes(&gathered.config, report);
     refuse_guacd_that_is_us(&gathered, report);
     refuse_exposed_api(&gathered.config, report);
+    store::judge(&gathered, report);
     warn_of_impatience(&gathered, report);
     warn_of_empty_tags(&gathered, report);
     if !gathered.incomplete {

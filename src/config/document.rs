@@ -12,7 +12,7 @@ use super::problem::Problem;
 use super::reader::Reader;
 use super::report::Report;
 use super::shape::Shape;
-use super::{objects, sections};
+use super::{objects, sections, store};
 
 /// The tables that stand in a file, in the order written.
 #[derive(Debug, Default)]
@@ -101,7 +101,7 @@ pub(super) fn table(shape: Shape, node: &Node, report: &mut Report, into: &mut G
         Shape::Guacd => sections::guacd,
         Shape::Listen => sections::listen,
         Shape::Probe => sections::probe,
-        Shape::Store => sections::store,
+        Shape::Store => store::read,
         Shape::Api => sections::api,
         Shape::Health => sections::health,
         Shape::Limits => sections::limits,

@@ -8,7 +8,7 @@ use crate::placement::{Farm, FarmId, Host, HostId, Resource, ResourceId, Rules, 
 
 use super::node::{At, Located};
 use super::settings::{Config, Listen};
-use super::tls::{GuacdDraft, ServerDraft};
+use super::tls::{PeerDraft, ServerDraft};
 
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
@@ -19,7 +19,8 @@ pub(super) struct Gathered {
     /// A default farm is named, if only by an id that was refused.
     pub(super) has_default_farm: bool,
     pub(super) listen: Vec<ListenDraft>,
-    pub(super) guacd_tls: GuacdDraft,
+    pub(super) guacd_tls: PeerDraft,
+    pub(super) store_tls: PeerDraft,
     pub(super) api_tls: ServerDraft,
     pub(super) hosts: Vec<HostDraft>,
     pub(super) farms: Vec<FarmDraft>,

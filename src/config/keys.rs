@@ -6,6 +6,7 @@
 //! `config show` walks it; tests hold the sample file against it.
 
 mod objects;
+mod store;
 
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use super::shape::Shape;
 use super::words::{CONDUCTS, FORMATS, LEVELS, SOURCES, TRUST_AGENTS, UNMATCHED, spelt};
 
 pub(super) use objects::{FARM, HOST, RESOURCE};
+pub(super) use store::STORE;
 
 const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
@@ -301,13 +303,6 @@ pub(super) const PROBE: &[Key] = &[
     )
     .or("\"2s\""),
 ];
-
-pub(super) const STORE: &[Key] = &[key(
-    "path",
-    Form::Name,
-    "The file; its directory must exist and be writable.",
-)
-.or("\"/var/lib/sessionguard/sessionguard.redb\"")];
 
 /// What may stand for a path.
 pub(super) const SOCKET: &[&str] = &["off"];

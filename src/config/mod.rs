@@ -54,6 +54,7 @@ mod shape;
 mod show;
 mod small;
 mod source;
+mod store;
 #[cfg(test)]
 mod tests;
 mod tls;
@@ -81,10 +82,11 @@ pub use secret::{Secret, SecretError};
 pub use secrets::{Configured, Purpose, Secrets};
 pub use settings::{
     AdminSocket, ApiSettings, Attempts, AuditTarget, Config, Guacd, HealthSettings, HostPort,
-    Limits, Listen, LogFormat, LogLevel, LogSettings, Probe, StoreSettings, Timeouts,
+    Limits, Listen, LogFormat, LogLevel, LogSettings, Probe, Timeouts,
 };
 pub use small::{LineColumn, SmallFileError, Time, load_small};
 pub use source::Position;
+pub use store::{PostgresSettings, StoreKind, StoreSettings};
 pub use tls::{Fingerprint, GuacdTls, ServerTls};
 
 /// A configuration that can be used, and what there is to say about it.
@@ -153,7 +155,7 @@ pub fn show(
     let read = Read::all(files, variables, &mut report);
     let settings = show::Settings::of(&read);
     let config = check::conclude(read.gathered, &mut report);
-    let secrets = secrets::gather(&config.api, given, &mut report);
+    let secrets = secrets::gather(&config, given, &mut report);
     let shown = settings.print(&report, origins, &secrets);
     report.conclude().map(|_| shown)
 }
@@ -193,7 +195,7 @@ fn conclude(
     let read = Read::all(files, variables, &mut report);
     let mut config = check::conclude(read.gathered, &mut report);
     if let Some(given) = given {
-        config.api.secrets = secrets::gather(&config.api, given, &mut report);
+        secrets::gather(&config, given, &mut report).settle(&mut config);
     }
     let summary = report.conclude()?;
     Ok(Loaded {

@@ -90,10 +90,17 @@ pub(super) enum Problem {
         key: &'static str,
         lacking: &'static str,
     },
-    #[error("`{key}` in [guacd] is looked at with TLS only, and `tls` is not set")]
-    TlsNotOn { key: &'static str },
-    #[error("`tls` in [guacd] without `pin_sha256` or `ca_file`: any certificate could be guacd's")]
-    NoTrust,
+    #[error("`{key}` in {of} is looked at with TLS only, and `tls` is not set")]
+    TlsNotOn { key: &'static str, of: Shape },
+    #[error("`tls` in {of} without `pin_sha256` or `ca_file`: any certificate would do")]
+    NoTrust { of: Shape },
+    #[error("`replicated` with the embedded store, which each replica would have to itself")]
+    ReplicatedAlone,
+    #[error(
+        "`tls` is not set, and the database at {} is on another machine",
+        Shown(address)
+    )]
+    PlainDatabase { address: String },
 
     #[error("no setting belongs to this variable")]
     UnknownVariable { name: String },
@@ -275,9 +282,16 @@ impl Problem {
                 "TLS needs `tls_cert_file` and `tls_key_file`, both in PEM form"
             }
             Self::TlsNotOn { .. } => "set tls = true, or tls = false to keep it for later",
-            Self::NoTrust => {
+            Self::NoTrust { .. } => {
                 "for the usual self-signed certificate set pin_sha256 = [\"...\"], as openssl x509 -noout \
-                 -fingerprint -sha256 -in guacd.crt prints it; for one of an authority set `ca_file`"
+                 -fingerprint -sha256 -in FILE prints it; for one of an authority set `ca_file`"
+            }
+            Self::ReplicatedAlone => {
+                "set kind = \"postgres\" and the database's address in [store], the same for all \
+                 replicas; or replicated = false where this is the only one"
+            }
+            Self::PlainDatabase { .. } => {
+                "set tls = true with ca_file or pin_sha256; or tls = false where nobody can listen in"
             }
             Self::EqualIds { .. } => "give one of them another id",
             Self::EqualAddresses { .. } | Self::EqualListeners { .. } => "remove one of them",

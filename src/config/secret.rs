@@ -11,6 +11,8 @@ use zeroize::Zeroizing;
 
 /// Fewest characters: as many as 128 bits have in hexadecimal.
 const SHORTEST: usize = 32;
+/// Fewest characters of a password: a database slows down whoever guesses.
+const SHORTEST_PASSWORD: usize = 12;
 /// Most characters: a header has to hold it.
 const LONGEST: usize = 512;
 /// Fewest different characters. Of 32 random hexadecimal digits about 14 differ.
@@ -65,6 +67,9 @@ pub enum SecretError {
     /// Too easily guessed.
     #[error("shorter than {SHORTEST} characters")]
     Short,
+    /// Too easily guessed, even by somebody who has to ask the database.
+    #[error("shorter than {SHORTEST_PASSWORD} characters")]
+    ShortPassword,
     /// No header holds it.
     #[error("longer than {LONGEST} characters")]
     Long,
@@ -82,6 +87,9 @@ impl SecretError {
         match self {
             Self::WhiteSpace => {
                 "one line without blanks; a line break at its end is the only one that is passed over"
+            }
+            Self::ShortPassword => {
+                "give the role a longer one in the database: openssl rand -hex 32"
             }
             _ => {
                 "make one with: sessionguard keys create (a running broker) or openssl rand -hex 32"
@@ -105,6 +113,29 @@ impl Secret {
         let text = text.strip_suffix('\n').unwrap_or(text);
         let text = text.strip_suffix('\r').unwrap_or(text);
         judge(text)?;
+        Ok(Self::new(text.to_owned()))
+    }
+
+    /// Takes a text that a database wants, whoever chose it, unless it cannot be
+    /// meant. One line break at its end is passed over.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn password(text: &str) -> Result<Self, SecretError> {
+        let text = text.strip_suffix('\n').unwrap_or(text);
+        let text = text.strip_suffix('\r').unwrap_or(text);
+        if text.trim().is_empty() {
+            return Err(SecretError::Empty);
+        }
+        if is_placeholder(text) {
+            return Err(SecretError::Placeholder);
+        }
+        if text.contains(char::is_control) {
+            return Err(SecretError::Character);
+        }
+        if text.chars().count() < SHORTEST_PASSWORD {
+            return Err(SecretError::ShortPassword);
+        }
         Ok(Self::new(text.to_owned()))
     }
 
@@ -219,6 +250,22 @@ mod tests {
         }
         let long = GOOD.repeat(17);
         assert_eq!(Secret::chosen(&long).unwrap_err(), Long);
+    }
+
+    #[test]
+    fn a_password_may_be_anything_that_is_one() {
+        use SecretError::*;
+        for (text, error) in [
+            ("\n", Empty),
+            ("sessionguard-password", Placeholder),
+            ("${DATABASE_PASSWORD}", Placeholder),
+            ("one\ntwo-three-four", Character),
+            ("short-words", ShortPassword),
+        ] {
+            assert_eq!(Secret::password(text).unwrap_err(), error, "{text:?}");
+        }
+        let taken = Secret::password("mit Leerzeichen ü%20\n").unwrap();
+        assert_eq!(taken.expose(), "mit Leerzeichen ü%20");
     }
 
     #[test]

@@ -19,7 +19,8 @@ use super::node::At;
 use super::problem::Problem;
 use super::report::Report;
 use super::secret::{Secret, SecretError};
-use super::settings::ApiSettings;
+use super::settings::Config;
+use super::shape::Shape;
 
 /// Where systemd puts the credentials of a unit.
 const CREDENTIALS: &str = "CREDENTIALS_DIRECTORY";
@@ -32,6 +33,8 @@ pub enum Purpose {
     /// An administrator who may change things, before there are keys of the
     /// command line's making.
     AdminKey,
+    /// What the database asks us for.
+    DatabasePassword,
 }
 
 /// One configured secret.
@@ -55,6 +58,18 @@ impl Secrets {
         self.0.iter()
     }
 
+    /// Puts each where it is looked for: the database's password is no key.
+    pub(super) fn settle(self, config: &mut Config) {
+        let (passwords, keys) = self
+            .0
+            .into_iter()
+            .partition(|found| found.purpose == Purpose::DatabasePassword);
+        config.api.secrets = Self(keys);
+        let passwords: Vec<Configured> = passwords;
+        let password = passwords.into_iter().next();
+        config.store.postgres.password = password.map(|found| found.secret);
+    }
+
     /// The one for this.
     pub(super) fn of(&self, purpose: Purpose) -> Option<&Secret> {
         let mut all = self.0.iter();
@@ -70,7 +85,7 @@ impl Secrets {
     /// Whether these files hold them still. Blocks.
     pub(super) fn stand(&self) -> bool {
         self.0.iter().all(|configured| {
-            let read = configured.file().map(read);
+            let read = configured.file().map(|path| read(configured.purpose, path));
             read.is_none_or(|read| read.is_ok_and(|held| held.as_ref() == Ok(&configured.secret)))
         })
     }
@@ -93,13 +108,22 @@ impl FromIterator<Configured> for Secrets {
 
 impl Purpose {
     /// Every purpose.
-    pub const ALL: [Self; 2] = [Self::BrokerKey, Self::AdminKey];
+    pub const ALL: [Self; 3] = [Self::BrokerKey, Self::AdminKey, Self::DatabasePassword];
 
     /// What findings call it.
     fn what(self) -> &'static str {
         match self {
             Self::BrokerKey => "the broker key",
             Self::AdminKey => "the admin key",
+            Self::DatabasePassword => "the database password",
+        }
+    }
+
+    /// The table it belongs to.
+    pub(super) fn table(self) -> Shape {
+        match self {
+            Self::BrokerKey | Self::AdminKey => Shape::Api,
+            Self::DatabasePassword => Shape::Store,
         }
     }
 
@@ -108,6 +132,7 @@ impl Purpose {
         match self {
             Self::BrokerKey => "SESSIONGUARD_BROKER_API_KEY",
             Self::AdminKey => "SESSIONGUARD_ADMIN_API_KEY",
+            Self::DatabasePassword => "SESSIONGUARD_DATABASE_PASSWORD",
         }
     }
 
@@ -116,16 +141,27 @@ impl Purpose {
         match self {
             Self::BrokerKey => "broker-api-key",
             Self::AdminKey => "admin-api-key",
+            Self::DatabasePassword => "database-password",
         }
     }
 
     /// The file that may hold it, and the setting that names it.
-    fn file(self, api: &ApiSettings) -> Option<(&'static str, &Path)> {
+    fn file(self, config: &Config) -> Option<(&'static str, &Path)> {
+        let Config { api, store, .. } = config;
         let (setting, path) = match self {
             Self::BrokerKey => ("api.broker_key_file", &api.broker_key_file),
             Self::AdminKey => ("api.admin_key_file", &api.admin_key_file),
+            Self::DatabasePassword => ("store.password_file", &store.postgres.password_file),
         };
         path.as_deref().map(|path| (setting, path))
+    }
+
+    /// A password may have been chosen by somebody whom we cannot tell how.
+    fn judge(self, text: &str) -> Result<Secret, SecretError> {
+        match self {
+            Self::BrokerKey | Self::AdminKey => Secret::chosen(text),
+            Self::DatabasePassword => Secret::password(text),
+        }
     }
 }
 
@@ -166,11 +202,11 @@ pub(super) fn part(
 }
 
 /// Reads and judges every secret that is given.
-pub(super) fn gather(api: &ApiSettings, given: Given, report: &mut Report) -> Secrets {
+pub(super) fn gather(config: &Config, given: Given, report: &mut Report) -> Secrets {
     let mut found: Vec<(At, bool, Configured)> = Vec::new();
     for purpose in Purpose::ALL {
         let mut used: Option<Place> = None;
-        for held in holders(purpose, api, &given, report) {
+        for held in holders(purpose, config, &given, report) {
             let Some(secret) = held.read(purpose, report) else {
                 // A fault was found: what comes after it is not looked for.
                 used.get_or_insert_with(|| held.place.clone());
@@ -226,7 +262,7 @@ enum Text<'a> {
 /// All places where a secret may be, the first to be used first.
 fn holders<'a>(
     purpose: Purpose,
-    api: &ApiSettings,
+    config: &Config,
     given: &'a Given,
     report: &mut Report,
 ) -> Vec<Held<'a>> {
@@ -245,7 +281,7 @@ fn holders<'a>(
         let at = report.add_file(path.clone());
         holders.push((at, Text::File(path)));
     }
-    if let Some((setting, path)) = purpose.file(api)
+    if let Some((setting, path)) = purpose.file(config)
         && let Some(at) = report.origin_of(setting)
     {
         holders.push((at, Text::File(path.to_owned())));
@@ -269,9 +305,9 @@ impl Held<'_> {
     fn read(&self, purpose: Purpose, report: &mut Report) -> Option<Secret> {
         let what = purpose.what();
         let (judged, path) = match &self.text {
-            Text::Variable(text) => (Secret::chosen(text), None),
+            Text::Variable(text) => (purpose.judge(text), None),
             Text::Unreadable => (Err(SecretError::Character), None),
-            Text::File(path) => match read(path) {
+            Text::File(path) => match read(purpose, path) {
                 Ok(judged) => (judged, Some(path)),
                 Err(problem) => {
                     let (path, problem) = (path.clone(), Box::new(problem));
@@ -298,10 +334,10 @@ impl Held<'_> {
 }
 
 /// What a file holds, judged as a secret.
-fn read(path: &Path) -> Result<Result<Secret, SecretError>, Problem> {
+fn read(purpose: Purpose, path: &Path) -> Result<Result<Secret, SecretError>, Problem> {
     let bytes = Zeroizing::new(files::read(path)?);
     let text = std::str::from_utf8(&bytes);
-    Ok(text.map_or(Err(SecretError::Character), Secret::chosen))
+    Ok(text.map_or(Err(SecretError::Character), |text| purpose.judge(text)))
 }
 
 /// Whether everybody on the machine may read it.

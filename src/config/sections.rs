@@ -1,10 +1,9 @@
 //! Reads the tables of settings: `[broker]`, `[identity]`, `[guacd]`,
-//! `[[listen]]`, `[probe]`, `[store]`, `[api]`, `[health]`, `[limits]`, `[log]`.
+//! `[[listen]]`, `[probe]`, `[api]`, `[health]`, `[limits]`, `[log]`;
+//! [`super::store`] reads `[store]`.
 //!
 //! Each may stand in several files; a key set again replaces the earlier one.
 //! The ranges are in [`super::keys`].
-
-use std::path::PathBuf;
 
 use crate::placement::IdentitySource;
 
@@ -137,7 +136,7 @@ pub(super) fn guacd(node: &Node, report: &mut Report, into: &mut Gathered) {
     let guacd = &mut into.config.guacd;
     put(&mut guacd.address, table.read("address", host_port));
     put(&mut guacd.connect_timeout, table.time("connect_timeout"));
-    tls::read_guacd(&mut table, &mut into.guacd_tls);
+    tls::read_peer(&mut table, &mut into.guacd_tls);
 }
 
 pub(super) fn listen(node: &Node, report: &mut Report, into: &mut Gathered) {
@@ -197,15 +196,6 @@ pub(super) fn probe(node: &Node, report: &mut Report, into: &mut Gathered) {
     let probe = &mut into.config.probe;
     put(&mut probe.interval, table.time("interval"));
     put(&mut probe.timeout, table.time("timeout"));
-}
-
-pub(super) fn store(node: &Node, report: &mut Report, into: &mut Gathered) {
-    let Some(mut table) = Reader::open(Shape::Store, node, report) else {
-        return;
-    };
-    let path = |node: &Node| name(node).map(PathBuf::from);
-    let path = table.file("path", path);
-    put(&mut into.config.store.path, path);
 }
 
 pub(super) fn api(node: &Node, report: &mut Report, into: &mut Gathered) {

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::secrets::Secrets;
+use super::store::StoreSettings;
 use super::tls::{GuacdTls, ServerTls};
 use crate::placement::Directory;
 
@@ -25,7 +26,7 @@ pub struct Config {
     pub guacd: Guacd,
     /// How hosts are probed.
     pub probe: Probe,
-    /// Where leases and modes are kept.
+    /// Where leases, history and host modes are kept.
     pub store: StoreSettings,
     /// How long the broker itself waits.
     pub timeouts: Timeouts,
@@ -164,21 +165,6 @@ impl Default for Probe {
         Self {
             interval: Duration::from_secs(10),
             timeout: Duration::from_secs(2),
-        }
-    }
-}
-
-/// Where leases, history and host modes are kept.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StoreSettings {
-    /// The file of the embedded store; its directory must be writable.
-    pub path: PathBuf,
-}
-
-impl Default for StoreSettings {
-    fn default() -> Self {
-        Self {
-            path: PathBuf::from("/var/lib/sessionguard/sessionguard.redb"),
         }
     }
 }

@@ -76,9 +76,7 @@ impl Settings {
                 Form::Table(shape) => {
                     let made = self.tables.get(&shape).unwrap_or(&nothing);
                     page.table(shape, made);
-                    if shape == Shape::Api {
-                        page.secrets(secrets);
-                    }
+                    page.secrets(shape, secrets);
                 }
                 Form::Tables(shape) => {
                     let objects = self.objects.get(&shape).map(Vec::as_slice);
@@ -172,12 +170,13 @@ impl Page<'_> {
         }
     }
 
-    /// Where each secret was found, as a comment: the value is nobody's.
-    fn secrets(&mut self, secrets: &Secrets) {
+    /// Where each secret of a table was found, as a comment: the value is
+    /// nobody's.
+    fn secrets(&mut self, shape: Shape, secrets: &Secrets) {
         if self.origins.is_none() {
             return;
         }
-        for secret in secrets.iter() {
+        for secret in secrets.iter().filter(|it| it.purpose.table() == shape) {
             let place: String = secret.place.to_string().chars().map(harmless).collect();
             self.write(format_args!("# {} # {place}\n", secret.purpose));
         }

@@ -1,6 +1,7 @@
-//! The settings of TLS: what a listener or the API shows, how guacd is known.
+//! The settings of TLS: what a listener or the API shows, how guacd and the
+//! database are known.
 //!
-//! Reads the keys of `[[listen]]`, `[api]` and `[guacd]` that are about it and judges
+//! Reads the keys of `[[listen]]`, `[api]`, `[guacd]` and `[store]` that are about it and judges
 //! them together, once all files are read: they may stand in several. No
 //! certificate is opened here; that is the work of the room `tls`.
 
@@ -14,6 +15,7 @@ use super::node::{At, Located, Node};
 use super::problem::Problem;
 use super::reader::Reader;
 use super::report::Report;
+use super::shape::Shape;
 use super::value_error::ValueError;
 use super::values::text;
 
@@ -29,7 +31,7 @@ pub struct ServerTls {
     pub client_ca_file: Option<PathBuf>,
 }
 
-/// How guacd proves that it is guacd: by a certificate that one of the pins
+/// How guacd, or the database, proves that it is: by a certificate that one of the pins
 /// names, or that the authorities vouch for under this name.
 // INVARIANT: at least one pin, or authorities.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -91,9 +93,9 @@ pub(super) struct ServerDraft {
     client_ca_file: Option<Located<PathBuf>>,
 }
 
-/// Those of guacd.
+/// Those of guacd, or of the database.
 #[derive(Debug, Default)]
-pub(super) struct GuacdDraft {
+pub(super) struct PeerDraft {
     on: Option<Located<bool>>,
     ca_file: Option<Located<PathBuf>>,
     pins: Option<Located<Vec<Fingerprint>>>,
@@ -106,7 +108,7 @@ pub(super) fn read_server(table: &mut Reader<'_>, draft: &mut ServerDraft) {
     later(&mut draft.client_ca_file, file(table, "tls_client_ca_file"));
 }
 
-pub(super) fn read_guacd(table: &mut Reader<'_>, draft: &mut GuacdDraft) {
+pub(super) fn read_peer(table: &mut Reader<'_>, draft: &mut PeerDraft) {
     later(&mut draft.on, table.switch("tls"));
     later(&mut draft.ca_file, file(table, "ca_file"));
     let pins = table.list("pin_sha256", fingerprint);
@@ -145,7 +147,10 @@ pub(super) fn conclude(gathered: &mut Gathered, report: &mut Report) {
     gathered.config.api.tls = server(draft, report);
     let draft = std::mem::take(&mut gathered.guacd_tls);
     let guacd = &mut gathered.config.guacd;
-    guacd.tls = trust(draft, &guacd.address.host, report);
+    guacd.tls = trust(draft, Shape::Guacd, &guacd.address.host, report);
+    let draft = std::mem::take(&mut gathered.store_tls);
+    let postgres = &mut gathered.config.store.postgres;
+    postgres.tls = trust(draft, Shape::Store, &postgres.address.host, report);
 }
 
 fn server(draft: ServerDraft, report: &mut Report) -> Option<ServerTls> {
@@ -171,8 +176,8 @@ fn server(draft: ServerDraft, report: &mut Report) -> Option<ServerTls> {
     }
 }
 
-fn trust(draft: GuacdDraft, host: &str, report: &mut Report) -> Option<GuacdTls> {
-    let GuacdDraft {
+fn trust(draft: PeerDraft, of: Shape, host: &str, report: &mut Report) -> Option<GuacdTls> {
+    let PeerDraft {
         on,
         ca_file,
         pins,
@@ -190,7 +195,7 @@ fn trust(draft: GuacdDraft, host: &str, report: &mut Report) -> Option<GuacdTls>
             ];
             for (key, at) in named {
                 if let Some(at) = at {
-                    report.fault(at, Problem::TlsNotOn { key });
+                    report.fault(at, Problem::TlsNotOn { key, of });
                 }
             }
             None
@@ -198,7 +203,7 @@ fn trust(draft: GuacdDraft, host: &str, report: &mut Report) -> Option<GuacdTls>
         Some(Located { value: true, at }) => {
             let pins = pins.map(|found| found.value).unwrap_or_default();
             if pins.is_empty() && ca_file.is_none() {
-                report.fault(at, Problem::NoTrust);
+                report.fault(at, Problem::NoTrust { of });
             }
             Some(GuacdTls {
                 ca_file: ca_file.map(|found| found.value),

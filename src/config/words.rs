@@ -6,6 +6,7 @@
 use crate::placement::{Conduct, IdentitySource, Mode, TrustAgents, Unmatched};
 
 use super::settings::{LogFormat, LogLevel};
+use super::store::StoreKind;
 
 /// What a resource publishes, before its RemoteApp is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +47,10 @@ pub(super) const LEVELS: Words<LogLevel> = &[
     ("info", LogLevel::Info),
     ("debug", LogLevel::Debug),
     ("trace", LogLevel::Trace),
+];
+pub(super) const STORES: Words<StoreKind> = &[
+    ("embedded", StoreKind::Embedded),
+    ("postgres", StoreKind::Postgres),
 ];
 pub(super) const FORMATS: Words<LogFormat> =
     &[("text", LogFormat::Text), ("json", LogFormat::Json)];

@@ -50,18 +50,20 @@ struct ConfiguredKey {
     place: String,
 }
 
-impl From<&Configured> for ConfiguredKey {
-    fn from(configured: &Configured) -> Self {
+impl ConfiguredKey {
+    /// `None`: a secret that is nobody's key to us.
+    fn of(configured: &Configured) -> Option<Self> {
         let (id, role) = match configured.purpose {
             Purpose::BrokerKey => ("configured-broker", Role::Broker),
             Purpose::AdminKey => ("configured-admin", Role::AdminWrite),
+            Purpose::DatabasePassword => return None,
         };
-        Self {
+        Some(Self {
             id: KeyId::named(id),
             role,
             digest: Digest::of(configured.secret.expose()),
             place: configured.place.to_string(),
-        }
+        })
     }
 }
 
@@ -192,8 +194,11 @@ impl Keyring {
 
 /// The configured keys; says which of them is one of the store's.
 fn configured(secrets: &Secrets, ring: &Ring) -> Vec<ConfiguredKey> {
-    let configured: Vec<_> = secrets.iter().map(ConfiguredKey::from).collect();
-    for (secret, key) in secrets.iter().zip(&configured) {
+    let keys = secrets
+        .iter()
+        .filter_map(|secret| Some((secret, ConfiguredKey::of(secret)?)));
+    let mut configured = Vec::new();
+    for (secret, key) in keys {
         let id = text::id_of(secret.secret.expose()).filter(|id| ring.get(id).is_some());
         if let Some(id) = id {
             warn!(
@@ -202,6 +207,7 @@ fn configured(secrets: &Secrets, ring: &Ring) -> Vec<ConfiguredKey> {
                 "A configured key is one of the store, which alone says what it is good for"
             );
         }
+        configured.push(key);
     }
     configured
 }

@@ -86,6 +86,10 @@ impl<S: Store> Store for Metered<S> {
     fn all(&self) -> Answer<'_, Vec<(LeaseKey, Versioned)>> {
         self.timed(Operation::All, self.inner.all())
     }
+
+    fn is_shared(&self) -> bool {
+        self.inner.is_shared()
+    }
 }
 
 impl<S: Archive> Archive for Metered<S> {

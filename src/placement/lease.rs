@@ -9,6 +9,7 @@
 //! back only what it brought, so an older lease is found as it was.
 
 mod doubt;
+mod shift;
 mod sighting;
 
 use std::collections::BTreeMap;

@@ -23,6 +23,13 @@ impl Timestamp {
         self.0
     }
 
+    /// So many milliseconds later, or earlier where that is negative; the epoch
+    /// is the earliest.
+    #[must_use]
+    pub const fn shifted(self, millis: i64) -> Self {
+        Self(self.0.saturating_add_signed(millis))
+    }
+
     /// How long ago `earlier` was; zero where it lies ahead (a clock stepped back).
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(self.0.saturating_sub(earlier.0))

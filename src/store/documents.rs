@@ -40,7 +40,7 @@ pub trait Documents: Send + Sync + 'static {
     /// One document; `None` where there is none.
     fn document<'a>(&'a self, kind: Kind, id: &'a str) -> Answer<'a, Option<Document>>;
 
-    /// Makes these edits, all of them or, where one of the documents is not of
+    /// Makes these edits, at most one a document, all of them or, where one of the documents is not of
     /// the version its edit expects, none. With `sync` they are on disk once it
     /// answers; without it they are soon.
     fn edit(&self, edits: Vec<Edit>, sync: bool) -> Answer<'_, Replaced>;

@@ -11,6 +11,8 @@
 mod archive;
 mod documents;
 mod embedded;
+mod opened;
+mod postgres;
 
 use std::future::Future;
 use std::path::PathBuf;
@@ -23,11 +25,17 @@ pub use documents::{Document, Documents, Edit, Kind};
 pub use embedded::Embedded;
 #[cfg(test)]
 pub(crate) use embedded::counted;
+pub use opened::{Opened, open};
+pub use postgres::Postgres;
 
 /// What a store call gives back.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
 
 /// The contract every store keeps.
+///
+/// Moments in a record are of the clock the process goes by. A store that
+/// replicas share dates them by a clock of its own, so that a lease ends at one
+/// moment for all of them, whatever their clocks say.
 ///
 /// A call that was cancelled may or may not have taken effect. An answer means
 /// that it has, durably.
@@ -53,6 +61,12 @@ pub trait Store: Send + Sync + 'static {
 
     /// Every record stored, in key order.
     fn all(&self) -> Answer<'_, Vec<(LeaseKey, Versioned)>>;
+
+    /// Whether others may be writing to it: then tunnels that are in it at the
+    /// start may be open at another replica.
+    fn is_shared(&self) -> bool {
+        false
+    }
 }
 
 /// Which writing of a record this is; [`Version::ABSENT`] where none is stored.
@@ -114,6 +128,32 @@ pub enum StoreError {
         found: u64,
         /// Highest schema number this release knows.
         known: u64,
+    },
+    /// The database cannot be reached, does not answer, or refuses.
+    #[error("cannot use the database {database} at {address}: {reason}; {help}")]
+    Database {
+        /// Name and port as configured.
+        address: String,
+        /// Its name.
+        database: String,
+        /// What it, or the system, said.
+        reason: String,
+        /// What to do.
+        help: &'static str,
+    },
+    /// A newer release changed the database.
+    #[error(
+        "the database {database} at {address} was changed by a newer release (schema {found}, this one knows {known}): start that release, or use another database"
+    )]
+    NewerDatabase {
+        /// Name and port as configured.
+        address: String,
+        /// Its name.
+        database: String,
+        /// Schema number in the database.
+        found: i32,
+        /// Highest schema number this release knows.
+        known: i32,
     },
     /// Reading or writing failed.
     #[error("the store failed: {reason}")]

@@ -29,6 +29,8 @@ pub struct Certificates {
     servers: Mutex<Vec<Arc<Live<ServerTls>>>>,
     // INVARIANT: the one named last is the last.
     guacds: Mutex<Vec<Arc<Live<GuacdTls>>>>,
+    /// What the database's certificate is judged by.
+    database: Mutex<Option<Arc<Live<GuacdTls>>>>,
     /// When what was last warned of.
     warned: Mutex<Vec<(Standing, Timestamp)>>,
 }
@@ -112,6 +114,17 @@ impl Certificates {
         connector
     }
 
+    /// What connections to the database need; the file is looked at again from
+    /// now on. Blocks.
+    ///
+    /// # Errors
+    /// The file that cannot be used.
+    pub fn database(&self, tls: &GuacdTls) -> Result<Connector, Fault> {
+        let live = Arc::new(Live::new(tls.clone())?);
+        *locked(&self.database) = Some(Arc::clone(&live));
+        Connector::new(live)
+    }
+
     /// How every certificate stands, in the order of the configuration.
     pub fn standings(&self) -> Vec<Standing> {
         self.in_force()
@@ -135,9 +148,12 @@ impl Certificates {
     fn in_force(&self) -> Vec<Arc<dyn Look>> {
         let servers = locked(&self.servers).clone();
         let guacd = locked(&self.guacds).last().cloned();
+        let database = locked(&self.database).clone();
         let servers = servers.into_iter().map(|live| live as Arc<dyn Look>);
-        let guacd = guacd.map(|live| live as Arc<dyn Look>);
-        servers.chain(guacd).collect()
+        let others = guacd.into_iter().chain(database);
+        servers
+            .chain(others.map(|live| live as Arc<dyn Look>))
+            .collect()
     }
 
     /// Warns of certificates that run out, and daily as long as they do.
@@ -189,12 +205,13 @@ impl Certificates {
     fn look_at_all(&self) {
         let servers = locked(&self.servers).clone();
         let guacds = locked(&self.guacds).clone();
+        let database = locked(&self.database).clone();
         for live in servers {
             if live.look() {
                 inspect::warn_of_key(live.recipe());
             }
         }
-        for live in guacds {
+        for live in guacds.into_iter().chain(database) {
             live.look();
         }
     }

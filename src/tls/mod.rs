@@ -1,4 +1,5 @@
-//! TLS on both legs: what we show to Guacamole, how guacd is known.
+//! TLS on both legs and to the database: what we show to Guacamole, how guacd
+//! and the database are known.
 //!
 //! The only room that touches rustls. Certificates come from files that the
 //! configuration names and are looked at again and again while we run; a new one
@@ -9,6 +10,7 @@
 //! Guacamole -- TCP --> Acceptor::accept --> Stream --+
 //!                                                    tunnel
 //!     guacd <-- TCP -- Connector::connect <- Stream -+
+//!  database <-- TCP -- Connector::connect <- Stream ---- store
 //!
 //! files --> Live (server or guacd side) --> Certificates --> status, metrics
 //! ```

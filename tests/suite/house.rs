@@ -12,7 +12,8 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("placement", &[]),
     ("clock", &["placement"]),
     ("config", &["placement"]),
-    ("store", &["placement", "config"]),
+    // A store that replicas share is reached over TLS and has a clock of its own.
+    ("store", &["placement", "config", "tls", "clock"]),
     ("tls", &["placement", "config", "clock"]),
     ("logging", &["config"]),
     ("shutdown", &[]),
@@ -142,6 +143,8 @@ const ROOMS: &[(&str, &[&str])] = &[
 /// What only one room touches, or the few that are named.
 const OWNED: &[(&str, &str)] = &[
     ("redb::", "store"),
+    ("tokio_postgres", "store"),
+    ("deadpool", "store"),
     ("tracing_subscriber", "logging"),
     ("clap::", "cli"),
     ("clap_complete::", "cli"),

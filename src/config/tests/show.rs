@@ -33,6 +33,7 @@ fn masked(config: &Config) -> Config {
         ..config.clone()
     };
     shown.api.secrets = Secrets::default();
+    shown.store.postgres.password = None;
     shown
 }
 

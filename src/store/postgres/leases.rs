@@ -1,0 +1,225 @@
+//! Leases: a claim is one conditional write.
+
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
+use uuid::Uuid;
+
+use super::Postgres;
+use super::asking::{Answered, Statement};
+use crate::placement::{LeaseKey, LeaseRecord, Timestamp};
+use crate::store::{Replaced, StoreError, Version, Versioned};
+
+/// Rows read at a time where all are wanted: an answer has its time.
+const PAGE: usize = 2_000;
+
+const NOW: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint";
+
+const READ: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint, l.version, l.record \
+    FROM (SELECT $1::text AS key) AS wanted \
+    LEFT JOIN sessionguard.leases AS l ON l.key = wanted.key AND l.record IS NOT NULL";
+
+const AFTER: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint, version, record, key \
+    FROM sessionguard.leases WHERE key > $1 COLLATE \"C\" AND record IS NOT NULL \
+    ORDER BY key LIMIT $2";
+
+const CREATE: &str = "INSERT INTO sessionguard.leases AS l (key, record, write) VALUES ($1, $2, $3) \
+    ON CONFLICT (key) DO UPDATE SET version = excluded.version, record = excluded.record, \
+    write = excluded.write, transaction = excluded.transaction, changed_at = excluded.changed_at \
+    WHERE l.record IS NULL RETURNING version";
+
+const REPLACE: &str = "UPDATE sessionguard.leases SET version = nextval('sessionguard.versions'), \
+    record = $2, write = $3, transaction = pg_current_xact_id()::text::bigint, \
+    changed_at = clock_timestamp() \
+    WHERE key = $1 AND version = $4 AND record IS NOT NULL RETURNING version";
+
+const WRITTEN_BY: &str = "SELECT write FROM sessionguard.leases WHERE key = $1";
+
+impl Postgres {
+    /// Learns what the database's clock says.
+    pub(super) async fn read_clock(&self) -> Result<(), StoreError> {
+        let answered = self
+            .asking
+            .ask(Statement {
+                sql: NOW,
+                values: &[],
+            })
+            .await?;
+        self.hear_clock(&answered)
+    }
+
+    /// The moment stands in the first column of every row.
+    fn hear_clock(&self, answered: &Answered) -> Result<(), StoreError> {
+        if let Some(row) = answered.rows.first() {
+            let theirs = Timestamp::from_millis(number(self.column(row, 0)?));
+            let (sent, received) = (answered.sent, answered.received);
+            self.offset.heard(theirs, sent, received);
+        }
+        Ok(())
+    }
+
+    pub(super) async fn read_lease(&self, key: &LeaseKey) -> Result<Versioned, StoreError> {
+        let answered = self
+            .asking
+            .ask(Statement {
+                sql: READ,
+                values: &[(&key.as_str(), Type::TEXT)],
+            })
+            .await?;
+        self.hear_clock(&answered)?;
+        let row = answered.rows.first();
+        let found = row.map(|row| self.versioned(row)).transpose()?;
+        Ok(found.flatten().unwrap_or_default())
+    }
+
+    pub(super) async fn leases_after(
+        &self,
+        key: Option<&LeaseKey>,
+        most: usize,
+    ) -> Result<Vec<(LeaseKey, Versioned)>, StoreError> {
+        let after = key.map_or("", LeaseKey::as_str);
+        let most = i64::try_from(most).unwrap_or(i64::MAX);
+        let answered = self
+            .asking
+            .ask(Statement {
+                sql: AFTER,
+                values: &[(&after, Type::TEXT), (&most, Type::INT8)],
+            })
+            .await?;
+        self.hear_clock(&answered)?;
+        let mut found = Vec::with_capacity(answered.rows.len());
+        for row in &answered.rows {
+            if let Some(versioned) = self.versioned(row)? {
+                let key = LeaseKey::from_stored(self.column(row, 3)?);
+                found.push((key, versioned));
+            }
+        }
+        Ok(found)
+    }
+
+    /// Page by page: nobody changes a record on the strength of this alone.
+    pub(super) async fn all_leases(&self) -> Result<Vec<(LeaseKey, Versioned)>, StoreError> {
+        let mut all: Vec<(LeaseKey, Versioned)> = Vec::new();
+        loop {
+            let last = all.last().map(|(key, _)| key);
+            let page = self.leases_after(last, PAGE).await?;
+            let is_last = page.len() < PAGE;
+            all.extend(page);
+            if is_last {
+                return Ok(all);
+            }
+        }
+    }
+
+    pub(super) async fn replace_lease(
+        &self,
+        key: &LeaseKey,
+        expected: Version,
+        record: LeaseRecord,
+    ) -> Result<Replaced, StoreError> {
+        if record.is_empty() && expected == Version::ABSENT {
+            let found = self.read_lease(key).await?;
+            return Ok(match found.version {
+                Version::ABSENT => Replaced::Done,
+                _ => Replaced::Conflict,
+            });
+        }
+        let json = match record.is_empty() {
+            true => None,
+            false => Some(encode(record.shifted(self.offset.millis()))?),
+        };
+        let (key, write) = (key.as_str(), Uuid::new_v4());
+        let version = i64::try_from(expected.0).unwrap_or(i64::MAX);
+        let values: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 4] = [
+            (&key, Type::TEXT),
+            (&json, Type::TEXT),
+            (&write, Type::UUID),
+            (&version, Type::INT8),
+        ];
+        let (sql, values) = match expected {
+            Version::ABSENT => (CREATE, values.get(..3).unwrap_or_default()),
+            _ => (REPLACE, values.as_slice()),
+        };
+        let deadline = self.asking.deadline();
+        let statement = Statement { sql, values };
+        let answered = self.asking.ask_until(statement, deadline).await?;
+        if !answered.rows.is_empty() {
+            return Ok(Replaced::Done);
+        }
+        if !answered.in_doubt {
+            return Ok(Replaced::Conflict);
+        }
+        // Somebody wrote: the try that was lost, or another caller.
+        let statement = Statement {
+            sql: WRITTEN_BY,
+            values: &[(&key, Type::TEXT)],
+        };
+        let answered = self.asking.ask_until(statement, deadline).await?;
+        let row = answered.rows.first();
+        let writer: Option<Uuid> = row.map(|row| self.column(row, 0)).transpose()?;
+        match writer {
+            Some(writer) if write == writer => Ok(Replaced::Done),
+            // Whether it was ours before that cannot be told.
+            _ => Err(self.in_doubt()),
+        }
+    }
+
+    /// Keeps everybody from writing the record until what it gives is dropped.
+    #[cfg(test)]
+    pub(in crate::store) async fn hold_lease(&self, key: &LeaseKey) -> impl Drop + use<> {
+        let link = self.asking.lend().await.unwrap();
+        link.owes_answer(true);
+        link.client.batch_execute("BEGIN").await.unwrap();
+        let lock = "SELECT 1 FROM sessionguard.leases WHERE key = $1 FOR UPDATE";
+        let values: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 1] =
+            [(&key.as_str(), Type::TEXT)];
+        link.client.query_typed(lock, &values).await.unwrap();
+        link
+    }
+
+    pub(super) fn in_doubt(&self) -> StoreError {
+        self.asking.whereabouts().unusable(
+            "the connection was lost in the middle of a change, and another change followed"
+                .to_owned(),
+            "see that the connection to it is steady",
+        )
+    }
+
+    /// What a row that begins with moment, version and record says.
+    fn versioned(&self, row: &Row) -> Result<Option<Versioned>, StoreError> {
+        let version: Option<i64> = self.column(row, 1)?;
+        let json: Option<&str> = self.column(row, 2)?;
+        let Some((version, json)) = version.zip(json) else {
+            return Ok(None);
+        };
+        let record: LeaseRecord = serde_json::from_str(json).map_err(failed)?;
+        Ok(Some(Versioned {
+            version: Version(number(version)),
+            record: record.shifted(self.offset.millis().saturating_neg()),
+        }))
+    }
+
+    /// A column of a row, as the schema has it.
+    pub(super) fn column<'a, T: tokio_postgres::types::FromSql<'a>>(
+        &self,
+        row: &'a Row,
+        nth: usize,
+    ) -> Result<T, StoreError> {
+        let column = row.try_get(nth);
+        column.map_err(|error| self.asking.whereabouts().said(&error))
+    }
+}
+
+fn encode(record: LeaseRecord) -> Result<String, StoreError> {
+    serde_json::to_string(&record).map_err(failed)
+}
+
+pub(super) fn failed(error: impl std::fmt::Display) -> StoreError {
+    StoreError::Failed {
+        reason: error.to_string(),
+    }
+}
+
+/// What the database counts is never negative.
+pub(super) fn number(number: i64) -> u64 {
+    u64::try_from(number).unwrap_or_default()
+}

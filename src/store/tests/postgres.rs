@@ -1,0 +1,57 @@
+//! What only the store that replicas share promises: that it is one for all of
+//! them, and that a database in trouble is told from one that said no.
+
+use std::time::Duration;
+
+use super::*;
+use crate::clock::Clock;
+use crate::config::{HostPort, PostgresSettings, Secret};
+use server::{PASSWORD, Server, USER};
+
+#[path = "../../../tests/support/postgres.rs"]
+mod server;
+
+fn settings(port: u16, database: &str) -> PostgresSettings {
+    PostgresSettings {
+        address: HostPort {
+            host: "127.0.0.1".to_owned(),
+            port,
+        },
+        database: database.to_owned(),
+        user: USER.to_owned(),
+        password: Some(Secret::password(PASSWORD).unwrap()),
+        pool_size: 4,
+        // The machine may be busy with other tests.
+        connect_timeout: Duration::from_secs(10),
+        query_timeout: Duration::from_secs(14),
+        ..PostgresSettings::default()
+    }
+}
+
+async fn open(settings: &PostgresSettings) -> Result<Postgres, StoreError> {
+    Postgres::open(settings, None, Clock::start()).await
+}
+
+/// A store on an empty database.
+pub(super) async fn fresh() -> Option<Arc<dyn Whole>> {
+    let server = server::shared()?;
+    let store = open(&settings(server.port, &server.database())).await;
+    Some(Arc::new(store.unwrap()))
+}
+
+/// The same behind a pooler.
+pub(super) async fn pooled() -> Option<Arc<dyn Whole>> {
+    let (server, pooler) = (server::shared()?, server::shared_pooler()?);
+    let store = open(&settings(pooler.port, &server.database())).await;
+    Some(Arc::new(store.unwrap()))
+}
+
+/// A database of the shared server, and how it is reached.
+fn database() -> Option<(&'static Server, PostgresSettings)> {
+    let server = server::shared()?;
+    Some((server, settings(server.port, &server.database())))
+}
+
+mod doubt;
+mod login;
+mod together;

@@ -1,0 +1,264 @@
+//! A PostgreSQL server and a pgbouncer before it, for one test process: started when first asked
+//! for, on loopback ports that were free, and ended with the process. Never the machine's own.
+//!
+//! Also included by the tests of the store, inside the library, and by the benchmarks.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, OnceLock};
+use std::time::{Duration, Instant};
+
+/// Set where a test that cannot run must fail.
+const NO_SKIP: &str = "SESSIONGUARD_NO_SKIP";
+
+/// The role that owns the databases, and its password.
+pub(crate) const USER: &str = "owner";
+pub(crate) const PASSWORD: &str = "tRsk4-9fWq-71bd";
+
+/// Runs one program until our end of its standard input is closed. Databases refuse to run as
+/// root, so it all belongs to another user then.
+const KEEPER: &str = r#"
+set -eu
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+export TMPDIR="$folder" HOME="$folder"
+prepare "$folder" >"$folder/log" 2>&1 || { echo "failed"; cat "$folder/log"; exit 1; }
+run "$folder" >>"$folder/log" 2>&1 </dev/null &
+pid=$!
+echo "$folder $pid"
+read -r _ || true
+kill -INT "$pid" 2>/dev/null || true
+wait "$pid" || true
+"#;
+
+/// One server, ended when this is dropped or the process ends.
+pub(crate) struct Server {
+    keeper: Child,
+    pub(crate) port: u16,
+    folder: PathBuf,
+    pid: String,
+}
+
+impl Server {
+    fn start(port: u16, script: &str) -> Self {
+        let mut keeper = match is_root() {
+            true => {
+                let mut command = Command::new("setpriv");
+                command.args(["--reuid=nobody", "--regid=nogroup", "--clear-groups", "sh"]);
+                command
+            }
+            false => Command::new("sh"),
+        };
+        let mut keeper = keeper
+            .args(["-c", &format!("{script}\n{KEEPER}")])
+            .current_dir("/")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = String::new();
+        let mut out = BufReader::new(keeper.stdout.take().unwrap());
+        out.read_line(&mut said).unwrap();
+        let (folder, pid) = said.trim().split_once(' ').unwrap_or_else(|| {
+            let mut rest = String::new();
+            std::io::Read::read_to_string(&mut out, &mut rest).unwrap();
+            panic!("the server cannot be prepared: {rest}")
+        });
+        Self {
+            port,
+            folder: folder.into(),
+            pid: pid.to_owned(),
+            keeper,
+        }
+    }
+
+    /// What it has written to its log.
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(self.folder.join("log")).unwrap_or_default()
+    }
+
+    /// Sends it a signal: STOP and CONT, for instance.
+    pub(crate) fn signal(&self, name: &str) {
+        let sent = Command::new("kill")
+            .args([&format!("-{name}"), &self.pid])
+            .status();
+        assert!(sent.unwrap().success(), "kill -{name} {}", self.pid);
+    }
+
+    fn wait_until_it_listens(&mut self) {
+        let until = Instant::now() + Duration::from_secs(30);
+        while std::net::TcpStream::connect(("127.0.0.1", self.port)).is_err() {
+            assert!(Instant::now() < until, "it does not listen: {}", self.log());
+            assert!(self.keeper.try_wait().unwrap().is_none(), "{}", self.log());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // A server that is stopped hears nothing.
+        let _ = Command::new("kill").args(["-CONT", &self.pid]).status();
+        drop(self.keeper.stdin.take());
+        let _ = self.keeper.wait();
+    }
+}
+
+fn is_root() -> bool {
+    use std::os::unix::fs::MetadataExt;
+    fs::metadata("/proc/self").unwrap().uid() == 0
+}
+
+/// The newest PostgreSQL of this machine.
+fn programs() -> Option<PathBuf> {
+    let releases = fs::read_dir("/usr/lib/postgresql").ok()?;
+    let folders = releases.filter_map(|entry| Some(entry.ok()?.path().join("bin")));
+    let mut folders: Vec<_> = folders.filter(|bin| bin.join("initdb").exists()).collect();
+    folders.sort();
+    folders.pop()
+}
+
+const POOLER: &str = "/usr/sbin/pgbouncer";
+
+fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().port()
+}
+
+/// A server of one's own. `None`, said loudly, where there is none to be had.
+pub(crate) fn server() -> Option<Server> {
+    let Some(bin) = programs() else {
+        skipped("postgresql-15");
+        return None;
+    };
+    let (bin, port) = (bin.display().to_string(), free_port());
+    // TLS is offered and not demanded, by a certificate that says nothing.
+    let script = format!(
+        r#"
+prepare() {{
+    printf %s '{PASSWORD}' >"$1/password"
+    '{bin}/initdb' --no-sync --username={USER} --pwfile="$1/password" --auth=scram-sha-256 \
+        --encoding=UTF8 --locale=C.UTF-8 --pgdata="$1/data"
+    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 \
+        -subj /CN=db.example.com -addext subjectAltName=DNS:db.example.com \
+        -addext basicConstraints=critical,CA:FALSE \
+        -keyout "$1/data/server.key" -out "$1/data/server.crt"
+    chmod 600 "$1/data/server.key"
+    cp "$1/data/server.crt" "$1/server.crt"
+    chmod 755 "$1"
+}}
+run() {{
+    exec '{bin}/postgres' -D "$1/data" -F -c listen_addresses=127.0.0.1 -c port={port} \
+        -c unix_socket_directories= -c ssl=on -c max_connections=200 -c log_statement=all \
+        -c log_line_prefix='%d %p '
+}}
+"#
+    );
+    let mut server = Server::start(port, &script);
+    server.wait_until_it_listens();
+    Some(server)
+}
+
+/// A pooler in transaction mode before a server.
+pub(crate) fn pooler(server: u16) -> Option<Server> {
+    if !Path::new(POOLER).exists() {
+        skipped("pgbouncer");
+        return None;
+    }
+    let port = free_port();
+    // Few connections behind, so that clients really share them.
+    let script = format!(
+        r#"
+prepare() {{
+    printf '"{USER}" "{PASSWORD}"\n' >"$1/users"
+    cat >"$1/pgbouncer.ini" <<INI
+[databases]
+* = host=127.0.0.1 port={server}
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = {port}
+unix_socket_dir =
+auth_type = scram-sha-256
+auth_file = $1/users
+pool_mode = transaction
+default_pool_size = 2
+max_client_conn = 500
+INI
+}}
+run() {{ exec {POOLER} "$1/pgbouncer.ini"; }}
+"#
+    );
+    let mut pooler = Server::start(port, &script);
+    pooler.wait_until_it_listens();
+    Some(pooler)
+}
+
+impl Server {
+    /// The certificate it shows.
+    pub(crate) fn certificate(&self) -> PathBuf {
+        self.folder.join("server.crt")
+    }
+
+    /// Makes an empty database and gives its name.
+    pub(crate) fn database(&self) -> String {
+        static COUNT: Mutex<u32> = Mutex::new(0);
+        // One at a time: each is a copy of the same template.
+        let mut count = COUNT.lock().unwrap();
+        *count += 1;
+        let name = format!("test{count}");
+        self.psql("postgres", &format!("CREATE DATABASE {name}"));
+        name
+    }
+
+    /// What a statement of the owner's answers, rows in lines.
+    pub(crate) fn psql(&self, database: &str, sql: &str) -> String {
+        let bin = programs().unwrap();
+        let until = Instant::now() + Duration::from_secs(30);
+        loop {
+            let asked = Command::new(bin.join("psql"))
+                .args(["-h", "127.0.0.1", "-p", &self.port.to_string(), "-U", USER])
+                .args(["-d", database, "-v", "ON_ERROR_STOP=1", "-Atqc", sql])
+                .env("PGPASSWORD", PASSWORD)
+                .output()
+                .unwrap();
+            if asked.status.success() {
+                return String::from_utf8(asked.stdout).unwrap().trim().to_owned();
+            }
+            let said = String::from_utf8_lossy(&asked.stderr).into_owned();
+            // It listens a moment before it lets anybody in.
+            assert!(
+                said.contains("starting up") && Instant::now() < until,
+                "{sql}: {said}"
+            );
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+/// The server that most tests share, and the pooler before it. The process ends them when it ends.
+pub(crate) fn shared() -> Option<&'static Server> {
+    static SHARED: OnceLock<Option<Server>> = OnceLock::new();
+    SHARED.get_or_init(server).as_ref()
+}
+
+pub(crate) fn shared_pooler() -> Option<&'static Server> {
+    static SHARED: OnceLock<Option<Server>> = OnceLock::new();
+    let server = shared()?;
+    SHARED.get_or_init(|| pooler(server.port)).as_ref()
+}
+
+/// Says so past the capture of a test's output; fails where skipping is forbidden.
+fn skipped(package: &str) {
+    let _ = writeln!(
+        std::io::stderr(),
+        "\nSKIPPED, NOT TESTED: {package} is not installed (tests/setup/postgres.sh installs it)"
+    );
+    let forbidden = std::env::var_os(NO_SKIP).is_some();
+    assert!(
+        !forbidden,
+        "{package} is missing, and {NO_SKIP} forbids skipping"
+    );
+}
