@@ -80,12 +80,23 @@ impl Server {
         fs::read_to_string(self.folder.join("log")).unwrap_or_default()
     }
 
-    /// Sends it a signal: STOP and CONT, for instance.
-    pub(crate) fn signal(&self, name: &str) {
-        let sent = Command::new("kill")
-            .args([&format!("-{name}"), &self.pid])
-            .status();
-        assert!(sent.unwrap().success(), "kill -{name} {}", self.pid);
+    /// Stops it and everything it started, so that connections stay and nobody answers.
+    pub(crate) fn freeze(&self) {
+        self.signal("-STOP");
+    }
+
+    /// Lets it go on.
+    pub(crate) fn thaw(&self) {
+        self.signal("-CONT");
+    }
+
+    fn signal(&self, signal: &str) {
+        let pid = &self.pid;
+        let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+        let children = children.unwrap_or_default();
+        // It goes first: then it starts no more. One that has just ended hears nothing.
+        let all = std::iter::once(pid.as_str()).chain(children.split_whitespace());
+        let _ = Command::new("kill").arg(signal).args(all).status();
     }
 
     fn wait_until_it_listens(&mut self) {
@@ -101,7 +112,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         // A server that is stopped hears nothing.
-        let _ = Command::new("kill").args(["-CONT", &self.pid]).status();
+        self.thaw();
         drop(self.keeper.stdin.take());
         let _ = self.keeper.wait();
     }

@@ -60,7 +60,7 @@ fn what_is_shown_loads_as_the_same_configuration() {
     let path = folder.path().join("sample.toml");
     let sample = super::samples::sample_in_full();
     let beside = folder.path().to_str().unwrap();
-    for name in ["broker.key", "admin.key"] {
+    for name in ["broker.key", "admin.key", "database.password"] {
         super::secrets::good(folder.path(), name);
     }
     fs::write(&path, sample.replace("/etc/sessionguard", beside)).unwrap();

@@ -14,6 +14,10 @@ use crate::placement::Timestamp;
 /// A difference of clocks that somebody should know of: it hurts nobody here.
 const NOTABLE: u64 = 5_000;
 
+/// Clocks that agree this well are taken for one, so that moments stay as they
+/// are while the delay of an answer is all that differs.
+const SLACK: i64 = 100;
+
 /// Milliseconds that the database's clock is ahead.
 #[derive(Debug, Default)]
 pub(super) struct Offset(AtomicI64);
@@ -29,10 +33,12 @@ impl Offset {
     pub(super) fn heard(&self, theirs: Timestamp, sent: Timestamp, received: Timestamp) {
         let (least, most) = (ahead(theirs, received), ahead(theirs, sent));
         let known = self.millis();
-        let now = known.clamp(least.min(most), most);
-        if now == known {
+        let is_explained =
+            known >= least.saturating_sub(SLACK) && known <= most.saturating_add(SLACK);
+        if is_explained {
             return;
         }
+        let now = known.clamp(least.min(most), most);
         self.0.store(now, Ordering::Relaxed);
         let is_notable = now.unsigned_abs() >= NOTABLE;
         if is_notable && now.abs_diff(known) >= NOTABLE {
@@ -70,7 +76,9 @@ mod tests {
         offset.heard(at(70_500), at(10_500), at(10_700));
         assert_eq!(offset.millis(), 59_900, "so does what is known");
         offset.heard(at(71_000), at(11_000), at(11_002));
-        assert_eq!(offset.millis(), 59_998);
+        assert_eq!(offset.millis(), 59_900, "nearly");
+        offset.heard(at(71_200), at(11_000), at(11_002));
+        assert_eq!(offset.millis(), 60_198);
         offset.heard(at(5_000), at(12_000), at(12_002));
         assert_eq!(offset.millis(), -7_000, "set back");
     }

@@ -170,7 +170,7 @@ async fn a_silent_database_is_given_up_in_time_and_used_again_when_it_is_back() 
         ..settings(server.port, "postgres")
     };
     let store = Arc::new(open(&settings).await.unwrap());
-    server.signal("STOP");
+    server.freeze();
     let began = tokio::time::Instant::now();
     let mut asking = tokio::task::JoinSet::new();
     // More than there are connections.
@@ -189,7 +189,7 @@ async fn a_silent_database_is_given_up_in_time_and_used_again_when_it_is_back() 
         "{:?}",
         began.elapsed()
     );
-    server.signal("CONT");
+    server.thaw();
     let until = tokio::time::Instant::now() + Duration::from_secs(20);
     while let Err(error) = store
         .replace(&key("ann"), Version::ABSENT, record("a", "t1"))
