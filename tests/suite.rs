@@ -55,6 +55,7 @@ mod suite {
     mod refusals;
     mod relay;
     mod reload;
+    mod replicas;
     mod reported;
     mod resolve;
     mod rewrite;

@@ -8,6 +8,8 @@ mod dns;
 mod guacd;
 mod host;
 mod names;
+#[allow(dead_code, reason = "the tests of the store use the rest of it")]
+pub(crate) mod postgres;
 mod proxy;
 mod stage;
 pub(crate) mod tls;

@@ -281,6 +281,52 @@ fn a_file_that_everybody_may_read_is_warned_of() {
 }
 
 #[test]
+fn the_database_password_is_found_where_other_secrets_are_and_is_no_key() {
+    const PASSWORD: &str = "SESSIONGUARD_DATABASE_PASSWORD";
+    let case = Case::new();
+    let lines = format!("[store]\npassword_file = \"{}/p\"\n", case.path());
+    fs::write(&case.main, lines).unwrap();
+    let case = case.file("p", "kept in a file\n");
+    let password = |case: &Case| {
+        let store = case.load().unwrap().config.store;
+        store.postgres.password.unwrap().expose().to_owned()
+    };
+    assert_eq!(password(&case), "kept in a file");
+    let folder = case.path().to_owned();
+    let case = case
+        .file("database-password", "kept by systemd")
+        .variable("CREDENTIALS_DIRECTORY", folder);
+    assert_eq!(password(&case), "kept by systemd");
+    let case = case.variable(PASSWORD, "kept in a variable");
+    assert_eq!(password(&case), "kept in a variable");
+    assert_eq!(case.found(), []);
+    let shown = show(&case.main, case.variables.clone(), true).unwrap();
+    assert!(
+        shown.contains("# the database password # SESSIONGUARD_DATABASE_PASSWORD"),
+        "{shown}"
+    );
+    let loaded = format!("{:?}", case.load().unwrap());
+    assert!(
+        !shown.contains("kept") && !loaded.contains("kept"),
+        "{shown}{loaded}"
+    );
+
+    let bad = Case::new().variable(PASSWORD, "hunter2");
+    assert_eq!(
+        bad.told(),
+        "SESSIONGUARD_DATABASE_PASSWORD: fault: the database password: shorter than 12 characters
+  help: give the role a longer one in the database: openssl rand -hex 32"
+    );
+    let same = secret("same");
+    let twice = Case::new().variable(ADMIN, &same).variable(PASSWORD, &same);
+    let told = twice.told();
+    assert!(
+        told.contains("the database password is the same secret as the admin key"),
+        "{told}"
+    );
+}
+
+#[test]
 fn where_a_secret_came_from_is_shown_and_the_secret_is_not() {
     let case = Case::new();
     let lines = format!("broker_key_file = \"{}/b\"", case.path());
