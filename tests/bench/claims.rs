@@ -1,7 +1,7 @@
 //! Claims a second, with so many claimers at a time: in the embedded store
-//! alone, and through the broker, where each place taken is given back at once.
-//! Every answer means that the file was synced, so the disk below the temporary
-//! folder decides.
+//! alone, in a PostgreSQL of our own where it is installed, and through the
+//! broker, where each place taken is given back at once. Every answer means that
+//! the change was synced, so the disk below the temporary folder decides.
 
 #![allow(
     clippy::panic,
@@ -18,13 +18,13 @@ use std::time::{Duration, Instant};
 use criterion::{BenchmarkId, Criterion, Throughput};
 use sessionguard::broker::Broker;
 use sessionguard::clock::Clock;
-use sessionguard::config::{Config, InForce};
+use sessionguard::config::{Config, HostPort, InForce, PostgresSettings, Secret};
 use sessionguard::fleet::{Checks, Fleet, Prober};
 use sessionguard::placement::{
     Carriers, Claims, Directory, Farm, FarmOverrides, Host, LeaseKey, LeaseRecord, Mode, Outcome,
     ParameterValues, Request, Resource, ResourceKind, Rules, Timestamp, Trust, UserKey,
 };
-use sessionguard::store::{Embedded, Replaced, Store, Version};
+use sessionguard::store::{Embedded, Postgres, Replaced, Store, Version};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -67,7 +67,28 @@ where
     }
 }
 
-async fn replace(store: Arc<Embedded>, times: u64) {
+#[allow(dead_code, reason = "the tests of the store use the rest of it")]
+#[path = "../support/postgres.rs"]
+mod postgres;
+
+/// A store in a database that is on disk before it answers.
+async fn database(server: &postgres::Server) -> Arc<Postgres> {
+    let settings = PostgresSettings {
+        address: HostPort {
+            host: "127.0.0.1".to_owned(),
+            port: server.port,
+        },
+        database: server.database(),
+        user: postgres::USER.to_owned(),
+        password: Some(Secret::password(postgres::PASSWORD).unwrap()),
+        query_timeout: Duration::from_secs(14),
+        ..PostgresSettings::default()
+    };
+    let store = Postgres::open(&settings, None, Clock::start()).await;
+    Arc::new(store.unwrap())
+}
+
+async fn replace(store: Arc<impl Store>, times: u64) {
     for _ in 0..times {
         let user = UserKey::new(&next_user(), "corp").unwrap();
         let mut record = LeaseRecord::default();
@@ -204,6 +225,22 @@ fn claims(criterion: &mut Criterion) {
         });
     }
     group.finish();
+    if let Some(server) = postgres::server_with("") {
+        let mut group = criterion.benchmark_group("claims in PostgreSQL, claimers");
+        group.sample_size(10).throughput(Throughput::Elements(1));
+        for claimers in CLAIMERS {
+            let store = runtime.block_on(database(&server));
+            group.bench_function(BenchmarkId::from_parameter(claimers), |bencher| {
+                bencher.iter_custom(|claims| {
+                    let start = Instant::now();
+                    let claim = |times| replace(Arc::clone(&store), times);
+                    runtime.block_on(spread(claims, claimers, claim));
+                    start.elapsed()
+                });
+            });
+        }
+        group.finish();
+    }
     let mut group = criterion.benchmark_group("places taken and given back, claimers");
     group.sample_size(10).throughput(Throughput::Elements(1));
     for claimers in CLAIMERS {

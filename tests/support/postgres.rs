@@ -141,6 +141,12 @@ fn free_port() -> u16 {
 
 /// A server of one's own. `None`, said loudly, where there is none to be had.
 pub(crate) fn server() -> Option<Server> {
+    // What a test writes need not outlive the machine.
+    server_with("-c fsync=off -c log_statement=all")
+}
+
+/// The same with options of `postgres`.
+pub(crate) fn server_with(options: &str) -> Option<Server> {
     let Some(bin) = programs() else {
         skipped("postgresql-15");
         return None;
@@ -162,8 +168,8 @@ prepare() {{
     chmod 755 "$1"
 }}
 run() {{
-    exec '{bin}/postgres' -D "$1/data" -F -c listen_addresses=127.0.0.1 -c port={port} \
-        -c unix_socket_directories= -c ssl=on -c max_connections=200 -c log_statement=all \
+    exec '{bin}/postgres' -D "$1/data" -c listen_addresses=127.0.0.1 -c port={port} {options} \
+        -c unix_socket_directories= -c ssl=on -c max_connections=200 \
         -c log_line_prefix='%d %p '
 }}
 "#
