@@ -174,7 +174,7 @@ struct Down<'a> {
 impl Down<'_> {
     async fn run(&mut self, mut from: ReadHalf<'_>, first: &[u8]) -> Stop {
         let end = self.entry.end();
-        if let Err(stop) = self.pass(first).await {
+        if let Err(stop) = self.pass_in_time(first).await {
             return stop;
         }
         let mut buffer = vec![0; CHUNK];
@@ -203,17 +203,22 @@ impl Down<'_> {
                 Ok(0) => return self.watch.ended(Stop::Closed(Side::Guacd)),
                 Ok(count) => {
                     let bytes = buffer.get(..count).unwrap_or_default();
-                    let passed = tokio::select! {
-                        passed = self.pass(bytes) => passed,
-                        // Guacamole does not read: nothing can be said to it.
-                        () = overdue(end) => return self.entry.told_to_end(),
-                    };
-                    if let Err(stop) = passed {
+                    if let Err(stop) = self.pass_in_time(bytes).await {
                         return stop;
                     }
                 }
                 Err(error) => return self.watch.ended(socket_failed(Side::Guacd, error)),
             }
+        }
+    }
+
+    /// Passes them on, or ends where that takes too long after it was told to.
+    async fn pass_in_time(&mut self, bytes: &[u8]) -> Result<(), Stop> {
+        let entry = self.entry;
+        tokio::select! {
+            passed = self.pass(bytes) => passed,
+            // Guacamole does not read: nothing can be said to it.
+            () = overdue(entry.end()) => Err(entry.told_to_end()),
         }
     }
 

@@ -5,6 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 
 use guac_protocol::Instruction;
+use socket2::{Domain, Socket, Type};
 
 use super::{Broker, Wire, tls};
 
@@ -128,6 +129,19 @@ impl Visitor {
     pub(crate) fn dial(address: SocketAddr) -> Self {
         Self {
             wire: Wire::new(TcpStream::connect(address).unwrap()),
+            shown: Vec::new(),
+        }
+    }
+
+    /// Takes in a few KiB and no more, until it reads.
+    pub(crate) fn narrow(address: SocketAddr) -> Self {
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, None).unwrap();
+        socket.set_recv_buffer_size(4096).unwrap();
+        // The sender's buffer goes by that, too.
+        socket.set_tcp_mss(536).unwrap();
+        socket.connect(&address.into()).unwrap();
+        Self {
+            wire: Wire::new(socket.into()),
             shown: Vec::new(),
         }
     }

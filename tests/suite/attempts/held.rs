@@ -4,7 +4,7 @@ use std::io::{ErrorKind, Write};
 use std::thread;
 
 use super::{click, fail, stage};
-use crate::support::GuacdPeer;
+use crate::support::{GuacdPeer, Visit, Visitor};
 
 /// guacd was hung up on: a reset where it had said something that nobody read.
 fn assert_left(mut peer: GuacdPeer) {
@@ -111,4 +111,24 @@ fn an_administrator_ends_it_with_the_right_words() {
     assert_eq!(code, 0x20B);
     assert_eq!(text, format!("ended by an administrator (tunnel {id})"));
     assert_left(peer);
+}
+
+#[test]
+fn an_administrator_ends_it_while_guacamole_does_not_take_what_was_held_back() {
+    let stage = stage(1, "# Nothing more.\n");
+    let mut visitor = Visitor::narrow(stage.broker.address());
+    visitor.click(&Visit::office("ann"));
+    visitor.ready();
+    let mut peer = stage.guacd.ready();
+    let blob = format!("4.blob,1.1,8000.{};", "A".repeat(8000));
+    peer.wire.send(blob.repeat(17)).unwrap();
+    let placed = stage.broker.placed("ann");
+    crate::support::eventually("it stood", || {
+        let open = crate::suite::asking::list(&stage, "tunnels?user=ann");
+        open[0]["stood"].is_string().then_some(())
+    });
+    let id = placed["tunnel"].as_str().unwrap();
+    let (code, _, err) = crate::suite::asking::asked(&stage.site, &["tunnels", "end", id]);
+    assert_eq!(code, 0, "{err}");
+    assert_eq!(stage.broker.ended(&placed)["by"], "administrator");
 }
