@@ -22,7 +22,7 @@ use uuid::Uuid;
 
 use crate::clock::Clock;
 use crate::config::{Config, InForce};
-use crate::fleet::{Checks, Fleet, Seat};
+use crate::fleet::{Checks, Fleet, Seat, SeatAttempt};
 use crate::metrics::Cause;
 use crate::placement::{
     Aim, Conduct, Decision, Directory, HostId, LeaseKey, Mode, Outcome, Refusal, Report, Request,
@@ -117,6 +117,20 @@ pub struct Hold {
     clock: Clock,
 }
 
+/// An attempt that ended and counts against nobody yet; it may outlive its hold.
+#[derive(Debug)]
+pub struct Unexplained {
+    attempt: SeatAttempt,
+    clock: Clock,
+}
+
+impl Unexplained {
+    /// It was the host.
+    pub fn failed(self) {
+        self.attempt.failed(self.clock.now());
+    }
+}
+
 impl Broker {
     /// A broker and the keeper that must run beside it. Leases of an earlier
     /// life of this process are taken over: its tunnels are gone.
@@ -172,6 +186,12 @@ impl Broker {
     /// within the last one.
     pub async fn check(&self, host: &HostId) -> Check {
         self.checks.check(host, CHECKED_WITHIN).await
+    }
+
+    /// The same for a host where somebody may be logging on already: it fails
+    /// only where it does for everybody, by the timeout of `[probe]`.
+    pub async fn check_patiently(&self, host: &HostId) -> Check {
+        self.checks.check_patiently(host).await
     }
 
     /// Where decisions are kept.
@@ -323,6 +343,13 @@ impl Hold {
     /// place itself is given back by dropping the hold.
     pub fn failed(&self) {
         self.seat.failed(self.clock.now());
+    }
+
+    /// The same where guacd ended without a word, which may be its own fault:
+    /// for whoever learns later that it was not. `None`: nothing would count.
+    pub fn unexplained(&self) -> Option<Unexplained> {
+        let (clock, attempt) = (self.clock, self.seat.attempt()?);
+        Some(Unexplained { attempt, clock })
     }
 }
 

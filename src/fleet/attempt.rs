@@ -1,9 +1,11 @@
 //! What comes of a tunnel's attempt to reach its host, for the host's breaker.
 
+use std::sync::Arc;
+
 use tracing::{info, warn};
 
-use super::{Seat, State};
-use crate::placement::{HostId, Timestamp};
+use super::{Fleet, Seat, State};
+use crate::placement::{HostId, Timestamp, TunnelView};
 
 impl Seat {
     /// The tunnel's RDP connection stood.
@@ -26,15 +28,40 @@ impl Seat {
 
     /// The tunnel's attempt failed before its RDP connection stood.
     pub fn failed(&self, now: Timestamp) {
-        let host = &self.host;
+        if let Some(attempt) = self.attempt() {
+            attempt.failed(now);
+        }
+    }
+
+    /// The tunnel's attempt, for whoever will know only later that it failed.
+    pub fn attempt(&self) -> Option<SeatAttempt> {
+        let snapshot = self.fleet.snapshot();
+        let view = snapshot.hosts.get(&self.host)?;
+        let tunnel = view.tunnels.iter().find(|t| t.tunnel == self.tunnel)?;
+        Some(SeatAttempt {
+            fleet: Arc::clone(&self.fleet),
+            host: self.host.clone(),
+            tunnel: tunnel.clone(),
+        })
+    }
+}
+
+/// An attempt to reach a host, as its seat was when it was made; the seat may be
+/// elsewhere by now.
+#[derive(Debug)]
+pub struct SeatAttempt {
+    fleet: Arc<Fleet>,
+    host: HostId,
+    tunnel: TunnelView,
+}
+
+impl SeatAttempt {
+    /// It failed before its RDP connection stood.
+    pub fn failed(&self, now: Timestamp) {
+        let (host, tunnel) = (&self.host, &self.tunnel);
         self.fleet.change(|state| {
             let mut opened = false;
-            state.host(host, |view| {
-                let tunnel = view.tunnels.iter().find(|t| t.tunnel == self.tunnel);
-                if let Some(tunnel) = tunnel.cloned() {
-                    opened = view.attempt_failed(&tunnel, now);
-                }
-            });
+            state.host(host, |view| opened = view.attempt_failed(tunnel, now));
             if opened {
                 state.say_opened(host, now);
             }

@@ -95,6 +95,11 @@ impl Checks {
         found
     }
 
+    /// The same, and it fails only where it does for everybody.
+    pub async fn check_patiently(self: &Arc<Self>, host: &HostId) -> Check {
+        self.check(host, self.config.get().probe.timeout).await
+    }
+
     /// Asks the host anew, or shares a question that is under way. What it finds
     /// is noted already.
     pub(super) async fn probe(self: &Arc<Self>, host: &Host) -> Check {

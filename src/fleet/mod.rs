@@ -27,6 +27,7 @@ use crate::placement::{
     Snapshot, Timestamp, Trust, TunnelId, TunnelView,
 };
 
+pub use attempt::SeatAttempt;
 pub use check::{Check, Checks};
 pub use heartbeat::{CommandResult, Figure, Heartbeat, HeartbeatError, ReportedSession};
 pub use probe::Prober;

@@ -121,14 +121,14 @@ impl Gateway {
     ) -> Result<Ready, Stop> {
         outcome.phase = Phase::Attempting;
         let issued = self.registry.issue_ahead();
-        let ready = Instruction::ready(issued.id());
-        waiting.tell_guacamole(&ready).await?;
+        waiting.tell_ready(issued.id()).await?;
         let mut tried = Tried::default();
         loop {
             outcome.attempts += 1;
             let began = Instant::now();
             let tunnel = outcome.tunnel();
-            let came = self.attempt(waiting, &placed, errand, tunnel).await;
+            let came = self.attempt(waiting, &placed, errand, &mut tried, tunnel);
+            let came = came.await;
             self.metrics.attempted(what_came(&came));
             match came? {
                 Came::Stood(owned) => {
@@ -142,7 +142,7 @@ impl Gateway {
                     waiting.hang_up();
                     let is_awaited = tried.has(placed.host());
                     tried.add(placed.host(), &failure);
-                    self.given_up(&placed, &failure, &tried, errand, (began, outcome));
+                    self.given_up(&placed, &failure, &mut tried, errand, (began, outcome));
                     if is_over(&tried, errand) {
                         return Err(no_desktop(&tried, placed.id, is_awaited));
                     }
@@ -160,7 +160,7 @@ impl Gateway {
         &self,
         placed: &Placed,
         failure: &Failure,
-        tried: &Tried,
+        tried: &mut Tried,
         errand: &Errand,
         (began, outcome): (Instant, &Outcome),
     ) {
@@ -178,10 +178,13 @@ impl Gateway {
             spent_seconds = began.elapsed().as_secs_f64(),
             "{message}"
         );
-        if let Failure::Ended(_) = failure {
-            placed.hold.failed();
-            self.look_at(placed.host());
+        match failure {
+            Failure::Ended(_) => placed.hold.failed(),
+            Failure::Lost => tried.suspect(placed.hold.unexplained()),
+            // The question has been put.
+            Failure::NotThere(_) | Failure::Died(_) => return,
         }
+        self.look_at(placed.host());
     }
 
     /// Where to try next: another host, or the same where the user has a session
@@ -265,7 +268,7 @@ fn what_came(came: &Result<Came, Stop>) -> Attempted {
         Ok(Came::Stood(_)) => Attempted::Stood,
         Ok(Came::Released(_)) => Attempted::Released,
         Ok(Came::Failed(Failure::NotThere(_))) => Attempted::NotThere,
-        Ok(Came::Failed(Failure::Ended(_))) => Attempted::Failed,
+        Ok(Came::Failed(Failure::Ended(_) | Failure::Lost)) => Attempted::Failed,
         Ok(Came::Failed(Failure::Died(_))) => Attempted::Died,
         Ok(Came::Void) => Attempted::Void,
         Err(_) => Attempted::Stopped,

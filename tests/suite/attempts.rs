@@ -2,6 +2,7 @@
 //! clean start. What is no fault of a host is never tried elsewhere.
 
 mod bounds;
+mod guacd;
 mod held;
 mod joins;
 mod returning;

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -23,6 +23,8 @@ pub(crate) struct ScriptedHost {
     address: SocketAddr,
     asked: Arc<AtomicUsize>,
     up: Arc<AtomicBool>,
+    /// Milliseconds it takes to answer.
+    thinks: Arc<AtomicU64>,
 }
 
 impl ScriptedHost {
@@ -59,21 +61,35 @@ impl ScriptedHost {
         let address = listener.local_addr().unwrap();
         let asked = Arc::new(AtomicUsize::new(0));
         let up = Arc::new(AtomicBool::new(true));
+        let thinks = Arc::new(AtomicU64::new(0));
         let (count, is_up) = (Arc::clone(&asked), Arc::clone(&up));
+        let pause = Arc::clone(&thinks);
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
                 count.fetch_add(1, Ordering::SeqCst);
                 if is_up.load(Ordering::SeqCst) {
-                    thread::spawn(move || attend(stream, answer));
+                    let pause = Duration::from_millis(pause.load(Ordering::SeqCst));
+                    thread::spawn(move || attend(stream, answer, pause));
                 }
             }
         });
-        Self { address, asked, up }
+        Self {
+            address,
+            asked,
+            up,
+            thinks,
+        }
     }
 
     /// From now on it answers, or hangs up on whoever connects.
     pub(crate) fn answer(&self, does: bool) {
         self.up.store(does, Ordering::SeqCst);
+    }
+
+    /// From now on it answers, and takes so long.
+    pub(crate) fn answer_after(&self, pause: Duration) {
+        let millis = pause.as_millis().try_into().unwrap();
+        self.thinks.store(millis, Ordering::SeqCst);
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
@@ -87,9 +103,13 @@ impl ScriptedHost {
 }
 
 /// Answers the first question, then waits for the other side to leave.
-fn attend(mut stream: TcpStream, answer: &[u8]) {
+fn attend(mut stream: TcpStream, answer: &[u8], pause: Duration) {
     let mut question = [0; 64];
-    if matches!(stream.read(&mut question), Ok(1..)) && stream.write_all(answer).is_ok() {
+    if !matches!(stream.read(&mut question), Ok(1..)) {
+        return;
+    }
+    thread::sleep(pause);
+    if stream.write_all(answer).is_ok() {
         while matches!(stream.read(&mut question), Ok(1..)) {}
     }
 }

@@ -93,3 +93,21 @@ fn a_probe_that_tunnels_prove_wrong_is_not_held_against_its_host() {
         assert_eq!(state(&fleet, "a", later(round * 20 + 10)), "closed");
     }
 }
+
+#[test]
+fn an_attempt_counts_where_it_was_made_though_its_seat_has_moved() {
+    let fleet = fleet();
+    let mut ann = seat(&fleet, "ann", "erp", NOW);
+    let attempt = ann.attempt().unwrap();
+    let elsewhere = Decision {
+        user: UserKey::new("ann", ""),
+        resource: Some("erp".into()),
+        ..placed_on("b")
+    };
+    let tunnel = "ann erp".into();
+    assert!(fleet.move_seat(&mut ann, &tunnel, NOW, |_| elsewhere).1);
+    attempt.failed(later(1));
+    seat(&fleet, "bob", "desktop", NOW).failed(later(1));
+    assert_eq!(state(&fleet, "a", later(1)), "open");
+    assert_eq!(state(&fleet, "b", later(1)), "closed");
+}

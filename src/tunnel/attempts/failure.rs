@@ -5,6 +5,7 @@ use std::fmt;
 
 use guac_protocol::Status;
 
+use crate::broker::Unexplained;
 use crate::placement::HostId;
 
 /// Whether this end of an attempt, before the RDP connection stood, points at
@@ -31,8 +32,11 @@ pub(in crate::tunnel) fn blames(status: Option<u16>) -> bool {
 pub(super) enum Failure {
     /// It did not answer our question, asked before guacd was sent there.
     NotThere(String),
-    /// guacd said `error`, or nothing, and left.
+    /// guacd said `error` or `disconnect`.
     Ended(Option<u16>),
+    /// guacd was gone before it said either: a quick failure may come so, and
+    /// so does the end of guacd itself.
+    Lost,
     /// guacd said nothing for long, and the host answers our question no more.
     Died(String),
 }
@@ -42,7 +46,7 @@ impl Failure {
     pub(super) fn status(&self) -> Option<u16> {
         match self {
             Self::Ended(status) => *status,
-            Self::NotThere(_) | Self::Died(_) => None,
+            Self::NotThere(_) | Self::Lost | Self::Died(_) => None,
         }
     }
 }
@@ -55,7 +59,8 @@ impl fmt::Display for Failure {
                 Some(name) => write!(f, "error {status} {name}"),
                 None => write!(f, "error {status}"),
             },
-            Self::Ended(None) => f.write_str("ended without a word"),
+            Self::Ended(None) => f.write_str("ended without an error"),
+            Self::Lost => f.write_str("ended without a word"),
             Self::Died(why) => write!(f, "silent, and does not answer: {why}"),
         }
     }
@@ -70,6 +75,9 @@ pub(super) struct Tried {
     last: Option<HostId>,
     /// What guacd said of it.
     status: Option<u16>,
+    /// The attempt that ended without a word, until guacd is heard again: one
+    /// that dies takes its attempts along, whatever host they were for.
+    unexplained: Option<Unexplained>,
 }
 
 impl Tried {
@@ -77,6 +85,18 @@ impl Tried {
         self.hosts.insert(host.clone());
         self.last = Some(host.clone());
         self.status = failure.status();
+    }
+
+    /// Holds this attempt against its host once guacd is heard again.
+    pub(super) fn suspect(&mut self, attempt: Option<Unexplained>) {
+        self.unexplained = attempt;
+    }
+
+    /// guacd is well: what ended without a word was not its fault.
+    pub(super) fn guacd_is_well(&mut self) {
+        if let Some(attempt) = self.unexplained.take() {
+            attempt.failed();
+        }
     }
 
     pub(super) fn is_first(&self) -> bool {

@@ -9,7 +9,7 @@ use tracing::{debug, warn};
 use super::super::registry::Owned;
 use super::super::stop::Stop;
 use super::super::{ARGS_WITHIN, Gateway, dial};
-use super::failure::{Failure, blames};
+use super::failure::{Failure, Tried, blames};
 use super::waiting::{First, Waiting};
 use super::{Errand, Placed, SILENCE};
 use crate::broker::Check;
@@ -39,6 +39,7 @@ impl Gateway {
         waiting: &mut Waiting,
         placed: &Placed,
         errand: &Errand,
+        tried: &mut Tried,
         tunnel: &TunnelId,
     ) -> Result<Came, Stop> {
         let host = placed.host();
@@ -46,13 +47,13 @@ impl Gateway {
         if let Check::Fails(why) = waiting.meanwhile(self.broker.check(host)).await? {
             return Ok(Came::Failed(Failure::NotThere(why.to_string())));
         }
-        let connected = match self.connect(waiting, placed, errand, tunnel).await {
+        let connected = match self.connect(waiting, placed, errand, tried, tunnel).await {
             // guacd's own trouble is not the host's. A dial may reach another
             // guacd behind the same name, or the one that has just come back.
             Err(stop) if stop.may_dial_again() && Instant::now() < errand.deadline => {
                 debug!(%tunnel, reason = %stop, "guacd failed, dialling it once more");
                 waiting.hang_up();
-                self.connect(waiting, placed, errand, tunnel).await?
+                self.connect(waiting, placed, errand, tried, tunnel).await?
             }
             connected => connected?,
         };
@@ -62,8 +63,9 @@ impl Gateway {
         let lifeless = async {
             loop {
                 sleep(SILENCE).await;
-                // Silence alone moves nobody: an app may paint nothing for long.
-                if let Check::Fails(why) = self.broker.check(host).await {
+                // Silence alone moves nobody: an app may paint nothing for long,
+                // and a host that is busy with logons may be slow.
+                if let Check::Fails(why) = self.broker.check_patiently(host).await {
                     return why.to_string();
                 }
             }
@@ -71,6 +73,9 @@ impl Gateway {
         let known = waiting.first_of(timeout_at(errand.deadline, lifeless));
         Ok(match known.await? {
             First::Heard(Progress::Stood) => Came::Stood(owned),
+            First::Heard(Progress::Failed { status: None }) if waiting.has_lost_guacd() => {
+                Came::Failed(Failure::Lost)
+            }
             First::Heard(Progress::Failed { status }) if blames(status) => {
                 Came::Failed(Failure::Ended(status))
             }
@@ -88,6 +93,7 @@ impl Gateway {
         waiting: &mut Waiting,
         placed: &Placed,
         errand: &Errand,
+        tried: &mut Tried,
         tunnel: &TunnelId,
     ) -> Result<Option<Owned>, Stop> {
         let mut lap = self.metrics.handshake();
@@ -101,7 +107,11 @@ impl Gateway {
         }
         let connect = match waiting.take_first() {
             true => placed.parameters.to_instruction(),
-            false => self.ask_anew(waiting, placed, errand, by).await?,
+            false => {
+                let connect = self.ask_anew(waiting, placed, errand, by).await?;
+                tried.guacd_is_well();
+                connect
+            }
         };
         if !self.still_holds(placed) {
             return Ok(None);

@@ -11,7 +11,7 @@ use std::io;
 use std::pin::{Pin, pin};
 use std::time::Duration;
 
-use guac_protocol::{Attempt, Instruction, Progress, Rest, Side};
+use guac_protocol::{Attempt, ConnectionId, Instruction, Progress, Rest, Side};
 use tokio::io::AsyncWriteExt;
 use tokio::time::{Instant, sleep_until, timeout};
 
@@ -36,6 +36,8 @@ pub(in crate::tunnel) struct Waiting {
     attempt: Attempt,
     /// Whether guacd has all it asked for, and takes a `nop`.
     is_connecting: bool,
+    /// What Guacamole waits for: `ready`, until it has that.
+    awaits: Awaits,
     /// How guacd's stream ended.
     gone: Option<Stop>,
     nop_at: Instant,
@@ -72,6 +74,7 @@ impl Waiting {
             first: guacd,
             attempt,
             is_connecting: false,
+            awaits: Awaits::Ready,
             gone: None,
             nop_at: Instant::now() + NOP_EVERY,
         })
@@ -173,11 +176,13 @@ impl Waiting {
     async fn keep_awake(&mut self) -> Result<(), Stop> {
         self.nop_at = Instant::now() + NOP_EVERY;
         let nop = Instruction::nop();
+        // The page first: it has the least patience, and guacd may take nothing.
+        self.tell_guacamole(&nop).await?;
         if self.is_connecting {
             // A guacd that is gone says so when it is read.
             let _ = self.tell_guacd(&nop).await;
         }
-        self.tell_guacamole(&nop).await
+        Ok(())
     }
 
     fn lost_guacd(&mut self, stop: Stop) {
@@ -200,6 +205,11 @@ impl Waiting {
     pub(super) fn dialled(&mut self, guacd: Stream) {
         self.hang_up();
         self.guacd = Some(guacd);
+    }
+
+    /// Whether guacd's stream ended, in good order or not.
+    pub(super) fn has_lost_guacd(&self) -> bool {
+        self.gone.is_some()
     }
 
     /// guacd has got `connect`.
@@ -227,7 +237,14 @@ impl Waiting {
         written.map_err(|error| Stop::Socket { side, error })
     }
 
-    pub(super) async fn tell_guacamole(&mut self, instruction: &Instruction) -> Result<(), Stop> {
+    /// Tells Guacamole that it is served.
+    pub(super) async fn tell_ready(&mut self, id: &ConnectionId) -> Result<(), Stop> {
+        // In part, perhaps, where this is cancelled: not to be said twice.
+        self.awaits = Awaits::Nothing;
+        self.tell_guacamole(&Instruction::ready(id)).await
+    }
+
+    async fn tell_guacamole(&mut self, instruction: &Instruction) -> Result<(), Stop> {
         let side = Side::Guacamole;
         let bytes = instruction.encode(side)?;
         let written = write(&mut self.guacamole, &bytes).await;
@@ -238,7 +255,7 @@ impl Waiting {
     pub(in crate::tunnel) fn give_up(self) -> (GivenUp, Option<Stream>) {
         let given_up = GivenUp {
             guacamole: self.guacamole,
-            awaits: Awaits::Nothing,
+            awaits: self.awaits,
             read_ahead: Vec::new(),
         };
         let first = self.first.map(|(guacd, _)| guacd);

@@ -54,3 +54,25 @@ fn a_silent_host_that_answers_no_more_is_left_for_the_next() {
         "{reason}"
     );
 }
+
+#[test]
+fn a_host_that_takes_long_to_answer_while_somebody_logs_on_there_keeps_them() {
+    let stage = stage(2, "[probe]\ninterval = \"1h\"\ntimeout = \"5s\"\n");
+    let (mut visitor, mut peer) = click(&stage, "ann");
+    let home = stage.host_of(&peer);
+    let host = &stage.hosts[usize::from(home == "rds2")];
+    let asked = host.asked();
+    host.answer_after(Duration::from_millis(2_000));
+    crate::support::eventually("it is asked", || (host.asked() > asked).then_some(()));
+    // Another guacd connection would be there by then.
+    assert!(stage.guacd.within(Duration::from_secs(3)).is_none());
+    peer.stand();
+    loop {
+        let heard = visitor.wire.instruction().unwrap().unwrap();
+        if heard.opcode() == "sync" {
+            break;
+        }
+        assert_eq!(heard.opcode(), "nop");
+    }
+    assert_eq!(stage.guacd.accepted(), 1);
+}
