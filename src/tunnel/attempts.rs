@@ -35,7 +35,7 @@ use super::{Gateway, Ready};
 use crate::broker::{Again, DecisionId, Hold};
 use crate::config;
 use crate::metrics::Attempted;
-use crate::placement::{Decision, Directory, HostId, Placement, Refusal, Request};
+use crate::placement::{Decision, Directory, HostId, Placement, Reason, Refusal, Request};
 
 pub(super) use failure::blames;
 use failure::{Failure, Tried};
@@ -202,6 +202,44 @@ impl Gateway {
             hold: Some(placed.hold),
             tried: tried.hosts.clone(),
         };
+        let next = self
+            .place_again(waiting, again, (failed, tried), errand, outcome)
+            .await?;
+        if !tried.has(next.host()) {
+            return Ok(next);
+        }
+        // Its session is there, and the host may be on its way back; or another
+        // page of the user is bound for it, too: as long as each keeps its place
+        // neither can go elsewhere.
+        let decision = next.id;
+        let kept = Some(next).filter(|next| next.placement.reason != Reason::Tunnel);
+        let rest = errand.deadline.min(Instant::now() + BREATHER);
+        waiting.meanwhile(sleep_until(rest)).await?;
+        if Instant::now() >= errand.deadline {
+            return Err(no_desktop(tried, decision, true));
+        }
+        match kept {
+            Some(next) => Ok(next),
+            None => {
+                let again = Again {
+                    hold: None,
+                    tried: tried.hosts.clone(),
+                };
+                self.place_again(waiting, again, (decision, tried), errand, outcome)
+                    .await
+            }
+        }
+    }
+
+    /// A place, or why there is none; `failed` was the last decision.
+    async fn place_again(
+        &self,
+        waiting: &mut Waiting,
+        again: Again,
+        (failed, tried): (DecisionId, &Tried),
+        errand: &Errand,
+        outcome: &Outcome,
+    ) -> Result<Placed, Stop> {
         let deadline = errand.deadline.min(Instant::now() + errand.placement);
         let next = self.place(
             &errand.request,
@@ -210,8 +248,8 @@ impl Gateway {
             deadline,
             outcome,
         );
-        let next = match waiting.meanwhile(next).await? {
-            Ok(Some(next)) => next,
+        match waiting.meanwhile(next).await? {
+            Ok(Some(next)) => Ok(next),
             refused => {
                 let stop = refused.err().unwrap_or(Stop::Refused {
                     // A reload took its resource away: it cannot go where it
@@ -225,18 +263,9 @@ impl Gateway {
                 }
                 // What the page is told is how its desktop failed.
                 let decision = stop.decision().unwrap_or(failed);
-                return Err(no_desktop(tried, decision, false));
-            }
-        };
-        if tried.has(next.host()) {
-            // Its session is there; the host may be on its way back.
-            let rest = errand.deadline.min(Instant::now() + BREATHER);
-            waiting.meanwhile(sleep_until(rest)).await?;
-            if Instant::now() >= errand.deadline {
-                return Err(no_desktop(tried, next.id, true));
+                Err(no_desktop(tried, decision, false))
             }
         }
-        Ok(next)
     }
 }
 

@@ -48,3 +48,30 @@ fn who_cannot_come_back_in_time_is_asked_to_try_again() {
     assert_eq!(told.0, 0x208, "{}", told.1);
     assert!(stage.guacd.accepted() > 2, "more than once");
 }
+
+#[test]
+fn two_pages_of_one_user_do_not_keep_each_other_on_a_host_that_fails() {
+    let stage = stage(2, "# Nothing more.\n");
+    let (one, first) = stage.tunnel(&Visit::office("ann"));
+    let (other, second) = stage.tunnel(&Visit::office("ann"));
+    let home = stage.host_of(&first);
+    assert_eq!(stage.host_of(&second), home);
+    fail(first, b"5.error,1.x,3.519;");
+    fail(second, b"5.error,1.x,3.519;");
+    let mut stood = Vec::new();
+    while stood.len() < 2 {
+        let mut peer = stage.guacd.ready();
+        if stage.host_of(&peer) == home {
+            assert!(stood.is_empty(), "one user, one host");
+            fail(peer, b"5.error,1.x,3.519;");
+        } else {
+            peer.stand();
+            stood.push(peer);
+        }
+    }
+    for mut visitor in [one, other] {
+        let heard = std::iter::from_fn(|| visitor.wire.instruction().unwrap());
+        let mut heard = heard.skip_while(|heard| heard.opcode() == "nop");
+        assert_eq!(heard.next().unwrap().opcode(), "sync");
+    }
+}
