@@ -1,7 +1,7 @@
 //! How many files and sockets this process may have open, and what that leaves
 //! for connections of Guacamole.
 //!
-//! A quarter of them, at most [`LARGEST_RESERVE`], is nobody's but the API's,
+//! A quarter of them, at most 1,024, is nobody's but the API's,
 //! health's, the store's, the log's and the probes': however many users come,
 //! the broker can be asked. Of the rest a tunnel takes two, and a connection
 //! that is none yet, or is being told no, takes one.
