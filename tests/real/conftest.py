@@ -6,6 +6,7 @@ Called by pytest (see run and README.md). SESSIONGUARD_DIRECT=1 leaves sessiongu
 import os
 import shutil
 import socket
+import struct
 import tempfile
 import threading
 from collections import Counter
@@ -127,26 +128,33 @@ def nobody_listens():
 
 @pytest.fixture
 def hangs_up():
-    """Makes something with id, host and port that answers as RDP does when asked, then hangs up on whoever goes on."""
+    """Makes something with id, host and port that answers as RDP does when asked, then "closes" or "resets"."""
     listeners = []
 
-    def attend(connection):
+    def attend(connection, way):
         with connection:
-            if connection.recv(1024):
+            try:
+                if not connection.recv(1024):
+                    return
                 connection.sendall(bytes([3, 0, 0, 19, 14, 0xD0, 0, 0, 0x12, 0x34, 0, 2, 0, 8, 0, 1, 0, 0, 0]))
+                if way == "resets":
+                    connection.recv(1)  # of a probe the end, of guacd the beginning of TLS
+                    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            except OSError:
+                pass  # the other side was quicker
 
-    def serve(listener):
+    def serve(listener, way):
         while True:
             try:
                 connection, _ = listener.accept()
             except OSError:
                 return
-            threading.Thread(target=attend, args=(connection,), daemon=True).start()
+            threading.Thread(target=attend, args=(connection, way), daemon=True).start()
 
-    def make(id, host=net.address(42)):
+    def make(id, way="closes", host=net.address(42)):
         listener = socket.create_server((host, 0))
         listeners.append(listener)
-        threading.Thread(target=serve, args=(listener,), daemon=True).start()
+        threading.Thread(target=serve, args=(listener, way), daemon=True).start()
         return SimpleNamespace(id=id, host=host, port=listener.getsockname()[1])
 
     yield make

@@ -1,5 +1,7 @@
 """Clients that others wrote, in other languages: guacamole-lite, and the library inside Guacamole itself."""
 
+from contextlib import ExitStack
+
 import pytest
 from support.foreign import guacamole_common, guacamole_lite
 
@@ -51,6 +53,34 @@ def test_guacamole_throws_what_it_may_try_elsewhere(version, start_gateway, nobo
     gateway = start_gateway(hosts=[nobody_listens("rds-a"), nobody_listens("rds-b")])
     with _COMMON[version](gateway.address, gateway.rdp(make_user("alice"))) as client:
         assert client.until(lambda: client.noted("failed"), 30, "the exception") == ["UPSTREAM_UNAVAILABLE"]
+
+
+@pytest.mark.brokered
+@pytest.mark.parametrize("version", _COMMON)
+def test_guacamole_notices_nothing_of_a_host_that_failed_before_another_gave_the_desktop(
+    version, start_gateway, hangs_up, farm, make_user
+):
+    gateway = start_gateway(hosts=[hangs_up("rds-a"), farm.host("rds-b")])
+    tried = []
+    # Whoever is on the well host makes the other one look better to the next.
+    with ExitStack() as pages:
+        for name in ["ann", "ben", "cleo"]:
+            user = make_user(name)
+            page = pages.enter_context(_COMMON[version](gateway.address, gateway.rdp(user)))
+            page.until_desktop()
+            page.until(lambda: page.opcodes.count("sync") >= 3, 10, "pictures go on when they are answered")
+            placed = gateway.placements(user)
+            tried.append([line["host"] for line in placed])
+            if tried[-1] == ["rds-a", "rds-b"]:
+                break
+        else:
+            pytest.fail(f"nobody was sent to the host that fails: {tried}")
+        assert [logon.host for logon in farm.logons(user)] == ["rds-b"], "one click, one logon"
+        # No exception, no second `ready`, no error for the page.
+        assert [first for first, *_ in page.notes] == ["ready"]
+        assert {"ready", "error", "disconnect"}.isdisjoint(page.opcodes)
+    [ended] = gateway.ended(placed[0])
+    assert (ended["phase"], ended["attempts"], ended["by"]) == ("stood", 2, "guacamole")
 
 
 @pytest.mark.brokered

@@ -2,11 +2,14 @@
 //! clean start. What is no fault of a host is never tried elsewhere.
 
 mod bounds;
+mod dialled;
+mod gone;
 mod guacd;
 mod held;
 mod joins;
 mod returning;
 mod silence;
+mod stopping;
 
 use std::time::Duration;
 

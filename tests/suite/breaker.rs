@@ -75,6 +75,99 @@ fn a_host_that_flaps_gets_one_tunnel_to_try_and_everybody_once_that_stood() {
     assert!(breaker(&stage.site).is_null());
 }
 
+/// The breaker of the only host.
+fn breaker(stage: &Stage) -> serde_json::Value {
+    get(&stage.site, "/api/v1/hosts/rds1")["breaker"].clone()
+}
+
+/// The same user, for the other resource.
+fn sage(user: &str) -> Visit {
+    Visit::rdp(user).answer("hostname", "sessionguard:resource=sage")
+}
+
+/// A click that the host answers and lets down.
+fn let_down(stage: &Stage, visit: &Visit) {
+    let (mut visitor, mut peer) = stage.tunnel(visit);
+    peer.wire.send(b"5.error,1.x,3.519;").unwrap();
+    peer.wire.finish();
+    assert_eq!(visitor.farewell().0, 0x207);
+}
+
+#[test]
+fn a_host_that_lets_two_users_of_two_resources_down_gets_nobody_new_until_a_tunnel_stands() {
+    let stage = Stage::one();
+    let (broker, site) = (&stage.broker, &stage.site);
+    broker.wait_for_lines("Host answers RDP", 1);
+    // One connection with a bad setting, or one user with a bad account, proves nothing.
+    for user in ["ann", "ann", "bob", "carl"] {
+        let_down(&stage, &Visit::office(user));
+    }
+    assert!(breaker(&stage).is_null(), "{}", breaker(&stage));
+    assert!(broker.lines(OPENED).is_empty());
+    let_down(&stage, &sage("dora"));
+    let why = "connections of carl (office) and dora (sage) failed there";
+    let opened = broker.wait(OPENED, |_| true);
+    assert_eq!(
+        [&opened["host"], &opened["cause"], &opened["why"]],
+        ["rds1", "attempts", why]
+    );
+    assert_eq!(opened["seconds"], 5);
+    let told = breaker(&stage);
+    assert_eq!(told["cause"], "attempts", "{told}");
+    assert!(told["said"].as_str().unwrap().ends_with(why), "{told}");
+    for asked in ["status", "hosts"] {
+        let told = said(site, &[asked]);
+        assert!(told.contains(why), "{asked}: {told}");
+    }
+
+    // Its time passes; the one who tries is let down, too, and it opens for twice as long.
+    let half_open = "host_breaker{host=\"rds1\",state=\"half-open\"}";
+    let opened_by =
+        |cause: &str| format!("breaker_openings_total{{host=\"rds1\",cause={cause:?}}}");
+    until(broker, &[(half_open, 1.0), (&opened_by("attempts"), 1.0)]);
+    let_down(&stage, &Visit::office("eve"));
+    let again = broker.wait(OPENED, |line| line["cause"] == "trial");
+    assert_eq!(again["seconds"], 10);
+    let why = "then the connection of eve (office) failed there";
+    assert_eq!(again["why"], why);
+    let refused = Visit::office("finn").refused_at(broker);
+    assert_eq!(refused.code, 0x208, "the page asks again by itself");
+    // guacd saw him come, too, and was sent nowhere.
+    assert!(stage.guacd.next().connect.is_empty());
+    let explain = ["explain", "--user", "finn", "--resource", "office"];
+    let explained = said(site, &explain);
+    assert!(explained.contains("out: breaker open"), "{explained}");
+    for told in [explained, said(site, &["status"])] {
+        assert!(told.contains("rds1: breaker open for "), "{told}");
+        assert!(told.contains(why), "{told}");
+    }
+
+    until(broker, &[(half_open, 1.0), (&opened_by("trial"), 1.0)]);
+    let (_gus, _) = stage.desktop(&Visit::office("gus"));
+    broker.wait_for_lines("A host's breaker closed: a tunnel stood there", 1);
+    assert!(breaker(&stage).is_null());
+    assert!(!said(site, &["status"]).contains("breaker"));
+}
+
+#[test]
+fn a_tunnel_that_stood_in_between_forgives_what_failed_before() {
+    let stage = Stage::one();
+    stage.broker.wait_for_lines("Host answers RDP", 1);
+    let_down(&stage, &Visit::office("ann"));
+    let (visitor, peer) = stage.desktop(&Visit::office("bob"));
+    drop((visitor, peer));
+    stage.broker.ended(&stage.broker.placed("bob"));
+    let_down(&stage, &sage("carl"));
+    assert!(breaker(&stage).is_null(), "{}", breaker(&stage));
+    // What failed since then counts.
+    let_down(&stage, &Visit::office("dora"));
+    let opened = stage.broker.wait(OPENED, |_| true);
+    assert_eq!(
+        opened["why"],
+        "connections of carl (sage) and dora (office) failed there"
+    );
+}
+
 #[test]
 fn who_has_a_tunnel_on_a_host_that_flaps_gets_the_next_one_there() {
     let stage = Stage::one();

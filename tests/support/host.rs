@@ -1,13 +1,15 @@
 //! RDP hosts as a probe meets them.
 
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use socket2::{Domain, Socket, Type};
+
+use super::eventually;
 
 /// An X.224 connection confirm that selects TLS.
 const CONFIRM: [u8; 19] = [
@@ -21,10 +23,15 @@ const FAILURE: [u8; 19] = [
 /// A port that takes connections.
 pub(crate) struct ScriptedHost {
     address: SocketAddr,
+    /// The port itself, beside whoever accepts there.
+    socket: Socket,
     asked: Arc<AtomicUsize>,
     up: Arc<AtomicBool>,
     /// Milliseconds it takes to answer.
     thinks: Arc<AtomicU64>,
+    mute: Arc<AtomicBool>,
+    /// Shared with whoever accepts, for as long as that goes on.
+    accepting: Arc<AtomicBool>,
 }
 
 impl ScriptedHost {
@@ -60,24 +67,36 @@ impl ScriptedHost {
     fn on(listener: TcpListener, answer: &'static [u8]) -> Self {
         let address = listener.local_addr().unwrap();
         let asked = Arc::new(AtomicUsize::new(0));
+        let socket = Socket::from(listener.try_clone().unwrap());
         let up = Arc::new(AtomicBool::new(true));
         let thinks = Arc::new(AtomicU64::new(0));
-        let (count, is_up) = (Arc::clone(&asked), Arc::clone(&up));
         let pause = Arc::clone(&thinks);
+        let mute = Arc::new(AtomicBool::new(false));
+        let accepting = Arc::new(AtomicBool::new(true));
+        let (count, is_up) = (Arc::clone(&asked), Arc::clone(&up));
+        let (is_mute, goes_on) = (Arc::clone(&mute), Arc::clone(&accepting));
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
+                if !goes_on.load(Ordering::SeqCst) {
+                    break;
+                }
                 count.fetch_add(1, Ordering::SeqCst);
                 if is_up.load(Ordering::SeqCst) {
                     let pause = Duration::from_millis(pause.load(Ordering::SeqCst));
+                    let is_mute = is_mute.load(Ordering::SeqCst);
+                    let answer = if is_mute { &[][..] } else { answer };
                     thread::spawn(move || attend(stream, answer, pause));
                 }
             }
         });
         Self {
             address,
+            socket,
             asked,
             up,
             thinks,
+            mute,
+            accepting,
         }
     }
 
@@ -90,6 +109,26 @@ impl ScriptedHost {
     pub(crate) fn answer_after(&self, pause: Duration) {
         let millis = pause.as_millis().try_into().unwrap();
         self.thinks.store(millis, Ordering::SeqCst);
+    }
+
+    /// From now on it takes connections and says nothing.
+    pub(crate) fn hush(&self) {
+        self.mute.store(true, Ordering::SeqCst);
+    }
+
+    /// From now on nobody listens there.
+    pub(crate) fn refuse(&self) {
+        self.socket.shutdown(Shutdown::Both).unwrap();
+    }
+
+    /// From now on it swallows connections; what is returned keeps its queue full.
+    pub(crate) fn swallow(&self) -> Vec<TcpStream> {
+        self.accepting.store(false, Ordering::SeqCst);
+        drop(TcpStream::connect(self.address).unwrap());
+        eventually("nobody accepts any more", || {
+            (Arc::strong_count(&self.accepting) == 1).then_some(())
+        });
+        filled(&self.socket)
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
@@ -142,14 +181,7 @@ pub(crate) struct BlackHole {
 impl BlackHole {
     pub(crate) fn new() -> Self {
         let socket = bound();
-        socket.listen(0).unwrap();
-        let address = socket.local_addr().unwrap().as_socket().unwrap();
-        let patience = Duration::from_millis(300);
-        let queued: Vec<_> =
-            std::iter::from_fn(|| TcpStream::connect_timeout(&address, patience).ok())
-                .take(64)
-                .collect();
-        assert!(queued.len() < 64, "the queue never fills on this system");
+        let queued = filled(&socket);
         Self {
             socket,
             _queued: queued,
@@ -159,6 +191,18 @@ impl BlackHole {
     pub(crate) fn address(&self) -> SocketAddr {
         self.socket.local_addr().unwrap().as_socket().unwrap()
     }
+}
+
+/// Connections that fill a port's queue, which nobody empties.
+fn filled(socket: &Socket) -> Vec<TcpStream> {
+    socket.listen(0).unwrap();
+    let address = socket.local_addr().unwrap().as_socket().unwrap();
+    let patience = Duration::from_millis(300);
+    let queued: Vec<_> = std::iter::from_fn(|| TcpStream::connect_timeout(&address, patience).ok())
+        .take(64)
+        .collect();
+    assert!(queued.len() < 64, "the queue never fills on this system");
+    queued
 }
 
 fn bound() -> Socket {

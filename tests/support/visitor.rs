@@ -208,7 +208,7 @@ impl Visitor {
     }
 
     /// A page that is kept awake may hear so much more.
-    fn hear_past_nops(&mut self, opcode: &str) -> Instruction {
+    pub(crate) fn hear_past_nops(&mut self, opcode: &str) -> Instruction {
         loop {
             let heard = self.wire.instruction().unwrap();
             let heard = heard.unwrap_or_else(|| panic!("the end in place of {opcode}"));

@@ -7,7 +7,7 @@ use super::{click, fail, stage};
 use crate::support::{GuacdPeer, Visit, Visitor};
 
 /// guacd was hung up on: a reset where it had said something that nobody read.
-fn assert_left(mut peer: GuacdPeer) {
+pub(super) fn assert_left(mut peer: GuacdPeer) {
     match peer.wire.rest() {
         Ok(heard) => assert_eq!(String::from_utf8_lossy(&heard), ""),
         Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset),

@@ -1,26 +1,72 @@
 //! Silence alone moves nobody; a host that answers no more while guacd says nothing is left.
 
+use std::thread;
 use std::time::{Duration, Instant};
 
 use super::{RARELY, click, failed, stage};
+use crate::support::{GuacdPeer, Stage, Visitor};
+
+/// How long nothing is painted.
+const A_MINUTE: Duration = Duration::from_secs(60);
 
 #[test]
-fn a_host_that_answers_and_paints_nothing_keeps_its_user_and_both_sides_stay_awake() {
-    let stage = stage(2, RARELY);
+fn a_host_that_accepts_and_paints_nothing_for_a_minute_keeps_its_user() {
+    thread::scope(|scope| {
+        scope.spawn(within_the_deadline_both_sides_are_kept_awake);
+        scope.spawn(beyond_the_deadline_both_sides_hear_each_other);
+    });
+}
+
+fn within_the_deadline_both_sides_are_kept_awake() {
+    let stage = stage(2, &format!("{RARELY}[broker]\nattempt_deadline = \"2m\"\n"));
     let (mut visitor, mut peer) = click(&stage, "ann");
-    let start = Instant::now();
-    let mut nops = Vec::new();
-    // Beyond the deadline guacd's own `nop` would go on.
-    while nops.len() < 3 {
+    let host = stage.host_of(&peer);
+    let asked = |id: &str| stage.hosts[usize::from(id == "rds2")].asked();
+    let (start, asked_before) = (Instant::now(), asked(&host));
+    let mut nops = vec![start.elapsed()];
+    while start.elapsed() < A_MINUTE {
         visitor.hear("nop");
         nops.push(start.elapsed());
-        let heard = peer.wire.exact(6).unwrap();
-        assert_eq!(heard, b"3.nop;");
+        assert_eq!(peer.wire.exact(6).unwrap(), b"3.nop;");
     }
     let pauses = nops.windows(2).map(|pair| pair[1] - pair[0]);
     assert!(pauses.max().unwrap() < Duration::from_secs(8), "{nops:?}");
+    let asked_meanwhile = asked(&host) - asked_before;
+    assert!(asked_meanwhile >= 5, "is it there? {asked_meanwhile} times");
+    visitor.wire.send(b"3.key,2.97,1.1;").unwrap();
+    peer.stand();
+    visitor.hear_past_nops("sync");
+    assert_stayed(&stage, visitor, peer);
+}
+
+fn beyond_the_deadline_both_sides_hear_each_other() {
+    let stage = stage(2, RARELY);
+    let (mut visitor, mut peer) = click(&stage, "ann");
+    peer.wire.send(b"4.size,1.0,4.1024,3.768;").unwrap();
+    let start = Instant::now();
+    visitor.hear_past_nops("size");
+    let released = start.elapsed();
+    let due = Duration::from_secs(12)..Duration::from_secs(20);
+    assert!(due.contains(&released), "{released:?}");
+    // From here on both say themselves that they are there, as guacd and a page do.
+    let (mut of_guacd, mut of_page) = (0, 0);
+    while start.elapsed() < A_MINUTE {
+        peer.wire.send(b"3.nop;").unwrap();
+        visitor.hear("nop");
+        of_guacd += 1;
+        visitor.wire.send(b"4.sync,1.0;").unwrap();
+        while peer.wire.instruction().unwrap().unwrap().opcode() == "nop" {}
+        of_page += 1;
+        thread::sleep(Duration::from_secs(2));
+    }
+    assert!(of_guacd == of_page && of_guacd > 10, "{of_guacd}");
     peer.stand();
     visitor.hear("sync");
+    assert_stayed(&stage, visitor, peer);
+}
+
+/// One guacd connection, one placement, a tunnel that stood in the end.
+fn assert_stayed(stage: &Stage, visitor: Visitor, peer: GuacdPeer) {
     assert_eq!(stage.guacd.accepted(), 1);
     drop((visitor, peer));
     let ended = stage.broker.ended(&stage.broker.placed("ann"));
@@ -28,6 +74,7 @@ fn a_host_that_answers_and_paints_nothing_keeps_its_user_and_both_sides_stay_awa
         (&ended["phase"], &ended["attempts"]),
         (&"stood".into(), &1.into())
     );
+    assert_eq!(stage.broker.lines("Placed").len(), 1);
 }
 
 #[test]
