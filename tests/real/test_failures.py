@@ -18,8 +18,7 @@ def test_with_one_host_down_the_user_lands_on_the_other(start_gateway, nobody_li
 
 
 @pytest.mark.brokered
-@pytest.mark.parametrize("ill", ["rds-a", "rds-b"])
-@pytest.mark.parametrize("way", ["closes", "resets"])
+@pytest.mark.parametrize("ill, way", [("rds-a", "closes"), ("rds-b", "resets")])
 def test_with_a_host_that_fails_when_it_is_used_the_user_lands_on_the_other(
     start_gateway, hangs_up, farm, make_user, visit, ill, way
 ):

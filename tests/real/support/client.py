@@ -78,7 +78,8 @@ class Client:
                 raise AssertionError(f"tunnel ended (error {self.error}, {self._failure!r}) before: {what}; "
                                      f"last instructions {self.opcodes[-10:]}")
             return value
-        return until(check, seconds, lambda: f"{what}; last instructions {self.opcodes[-10:]}")
+        return until(check, seconds, lambda: f"{what}; instructions {self.opcodes[:30]} to {self.opcodes[-10:]}, "
+                                             f"a picture of {self.picture.image().size}")
 
     def until_desktop(self, seconds=30):
         """Waits until the test desktop is drawn."""
