@@ -29,7 +29,7 @@ use crate::inbox::Inbox;
 use crate::instruction::{Instruction, Side};
 use crate::parameters::{ConnectionId, ParameterNames};
 use crate::shown::Word;
-use crate::stood::{StoodWatch, Verdict};
+use crate::stood::{STOOD_BYTES, StoodWatch, Verdict};
 
 /// Both sides while a desktop is awaited.
 pub struct Attempt {
@@ -131,7 +131,9 @@ impl Attempt {
 
     /// Takes bytes that were read from a side; [`Attempt::step`] says what they mean.
     ///
-    /// Of guacd's output there may be 128 KiB held back, and one read more.
+    /// Of guacd's output there may be 128 KiB held back, and one read more. What is said behind a
+    /// side's end, Guacamole's `disconnect` or [the end of guacd](Attempt::end_of_guacd), is not
+    /// taken.
     ///
     /// # Errors
     ///
@@ -144,6 +146,11 @@ impl Attempt {
                 self.left |= self.guacamole.feed(bytes)? == Said::Disconnect;
                 Ok(())
             }
+            // What came with its end, or behind it, cannot change what the end meant.
+            Side::Guacd if self.ended => match &self.guacd {
+                Guacd::Broken(error) => Err(error.clone()),
+                _ => Ok(()),
+            },
             Side::Guacd => {
                 let fed = self.guacd.feed(bytes);
                 fed.or_else(|error| self.guacd.fail(error))
@@ -275,10 +282,18 @@ impl Output {
     }
 
     fn feed(&mut self, bytes: &[u8]) {
-        let watch = &mut self.watch;
-        let scanned = self.framing.scan(bytes, |seen| watch.see(seen));
-        self.lost = self.lost.take().or(scanned.err());
-        self.watch.saw_bytes(bytes.len());
+        // What comes in the same read as the byte that tells is as late as if it came in the next.
+        let telling = STOOD_BYTES.saturating_sub(self.bytes.len());
+        let telling = bytes.get(..telling).unwrap_or(bytes);
+        if self.lost.is_none() {
+            let watch = &mut self.watch;
+            let scanned = self.framing.scan(telling, |seen| watch.see(seen));
+            self.lost = scanned.err();
+        }
+        // Where the framing is lost nothing tells any more, how much there is neither.
+        if self.lost.is_none() {
+            self.watch.saw_bytes(telling.len());
+        }
         self.bytes.extend_from_slice(bytes);
     }
 

@@ -63,6 +63,9 @@ impl Held {
     }
 
     fn take(&mut self, bytes: &[u8]) -> Result<Said, HandshakeError> {
+        if self.gone {
+            return Ok(Said::Disconnect);
+        }
         if self.len().saturating_add(bytes.len()) > BUDGET {
             return Err(HandshakeError::TooMuch {
                 side: Side::Guacamole,
@@ -86,11 +89,14 @@ impl Held {
         self.len() == 0
     }
 
-    /// The kept instructions in order, then the raw bytes of one that is not complete yet.
+    /// The kept instructions in order, then the raw bytes of one that is not complete yet; nothing
+    /// of what stood behind a `disconnect`.
     #[must_use]
     pub fn into_bytes(self) -> Vec<u8> {
         let mut bytes = self.kept;
-        bytes.extend(self.inbox.into_raw());
+        if !self.gone {
+            bytes.extend(self.inbox.into_raw());
+        }
         bytes
     }
 
@@ -106,6 +112,8 @@ impl Held {
             };
             self.hear(offset, &instruction)?;
         }
+        // Never to be read, it must not come out as the part of an instruction either.
+        self.inbox = Inbox::new();
         Ok(Said::Disconnect)
     }
 

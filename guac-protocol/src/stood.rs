@@ -17,7 +17,7 @@
 use crate::framing::Seen;
 
 /// Output, in bytes, that no connection without a desktop ever gives.
-const STOOD_BYTES: usize = 128 * 1024;
+pub(crate) const STOOD_BYTES: usize = 128 * 1024;
 
 /// What is known so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

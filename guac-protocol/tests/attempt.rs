@@ -251,6 +251,73 @@ fn guacamole_is_read_no_further_than_there_is_room() {
     assert_eq!(attempt.into_rest().to_guacd.len(), 65_536);
 }
 
+#[test]
+fn what_came_behind_guacds_end_changes_nothing() {
+    let stood = wire("sync", &["1"]);
+    let mut attempt = fresh();
+    after(&mut attempt, Side::Guacd, &ready());
+    attempt.end_of_guacd();
+    let failed = Ok(Progress::Failed { status: None });
+    assert_eq!(attempt.step(), failed);
+    attempt.feed(Side::Guacd, &stood).unwrap();
+    assert_eq!(attempt.step(), failed);
+    assert_eq!(attempt.into_rest().to_guacamole, b"");
+
+    let mut attempt = fresh();
+    attempt.end_of_guacd();
+    attempt.feed(Side::Guacd, &ready()).unwrap();
+    let refused = Ok(Progress::Refused { status: None });
+    assert_eq!(attempt.step(), refused);
+
+    // A handshake that was broken stays so for who goes on.
+    let mut attempt = fresh();
+    attempt.feed(Side::Guacd, &stood).unwrap();
+    let error = attempt.step().unwrap_err();
+    attempt.end_of_guacd();
+    assert_eq!(attempt.feed(Side::Guacd, &stood), Err(error));
+}
+
+#[test]
+fn behind_lost_framing_its_length_says_nothing() {
+    let lost = [b"4.size,1.0;no".to_vec(), vec![b'x'; 140_000]].concat();
+    for cut in [13, 5_000, lost.len()] {
+        let mut attempt = fresh();
+        after(&mut attempt, Side::Guacd, &ready());
+        for chunk in lost.chunks(cut) {
+            let known = after(&mut attempt, Side::Guacd, chunk);
+            assert!(matches!(known, Progress::Blind(_)), "{known:?}");
+        }
+        assert!(attempt.into_rest().to_guacamole == lost);
+    }
+}
+
+#[test]
+fn an_error_behind_128_kib_comes_too_late_however_it_is_read() {
+    let error = wire("error", &["x", "519"]);
+    // The last byte of the error is the last that tells, or the first that does not.
+    let filled = |to: usize| {
+        let nops = (to - error.len() - 4) / 6;
+        let odd = to - error.len() - nops * 6;
+        let odd = wire(&"x".repeat(odd - 3), &[]);
+        [&odd[..], &wire("nop", &[]).repeat(nops), &error].concat()
+    };
+    let (early, late) = (filled(131_072), filled(131_073));
+    assert_eq!((early.len(), late.len()), (131_072, 131_073));
+    for (said, known) in [
+        (early, Progress::Failed { status: Some(519) }),
+        (late, Progress::Stood),
+    ] {
+        for cut in [6, 8_192, 131_071, 131_072, said.len()] {
+            let mut attempt = fresh();
+            let mut last = after(&mut attempt, Side::Guacd, &ready());
+            for chunk in said.chunks(cut) {
+                last = after(&mut attempt, Side::Guacd, chunk);
+            }
+            assert_eq!(last, known, "in reads of {cut} bytes");
+        }
+    }
+}
+
 /// What hostile and honest sides say, in any order.
 fn speech() -> impl Strategy<Value = Vec<u8>> {
     let part = prop_oneof![

@@ -24,6 +24,22 @@ fn disconnect_is_obeyed_and_nothing_read_behind_it() {
     let stream = [wire("disconnect", &[]), wire("connect", &["x"])].concat();
     assert_eq!(held.feed(&stream), Ok(Said::Disconnect));
     assert_eq!(held.feed(b"0.;"), Ok(Said::Disconnect));
+    assert_eq!(held.feed(&[b'x'; 70_000]), Ok(Said::Disconnect));
+}
+
+#[test]
+fn nothing_comes_out_that_stood_behind_disconnect() {
+    let key = wire("key", &["97", "1"]);
+    let gone = wire("disconnect", &[]);
+    let stream = [key.clone(), gone, wire("connect", &["x"]), b"3.ke".to_vec()].concat();
+    let kept = in_every_cut(&stream, |cut| {
+        let mut held = Held::new();
+        for chunk in cut {
+            held.feed(chunk).unwrap();
+        }
+        held.into_bytes()
+    });
+    assert_eq!(kept, key);
 }
 
 #[test]
