@@ -7,8 +7,8 @@
 
 use std::ops::Range;
 
-/// How far behind a word the separator may stand that makes it a key; bounds
-/// the work on a file that is one line of megabytes.
+/// How far behind a word, or behind the end of its line, the separator may stand
+/// that makes it a key; bounds the work on a file that is one line of megabytes.
 const KEY_REACH: usize = 256;
 
 /// The values of all keys that look secret, in order and not overlapping.
@@ -35,27 +35,40 @@ pub(super) fn secret_values(text: &str) -> Vec<Range<usize>> {
 /// Where, from here to the end of the line, the first secret value begins.
 fn value_start(text: &str, offset: usize, end: usize, all: bool) -> Option<usize> {
     let line = text.get(offset..end)?;
+    let later = text.get(end..)?;
     let after_key = if all {
         0
     } else {
         words(line)
-            .find(|word| looks_secret(line, word) && names_a_value(line, word))?
+            .find(|word| looks_secret(line, word) && names_a_value(line, word, later))?
             .end
     };
     let tail = line.get(after_key..)?;
-    let separator = after_key + tail.find(['=', ':'])? + 1;
-    let value = text.get(offset + separator..)?;
+    let separator = match tail.find(['=', ':']) {
+        Some(at) => offset + after_key + at + 1,
+        None => end + separator_below(later)? + 1,
+    };
+    let value = text.get(separator..)?;
     let space = value.len() - value.trim_start().len();
-    Some(offset + separator + space)
+    Some(separator + space)
 }
 
 /// Whether a separator follows the word before anything that would end its key.
-fn names_a_value(line: &str, word: &Range<usize>) -> bool {
+fn names_a_value(line: &str, word: &Range<usize>, later: &str) -> bool {
     let tail = line.get(word.end..).unwrap_or_default();
-    tail.chars()
-        .take(KEY_REACH)
-        .find(|c| matches!(c, '=' | ':' | ',' | '{' | '}' | '['))
-        .is_some_and(|c| c == '=' || c == ':')
+    let mut near = tail.chars().take(KEY_REACH);
+    match near.find(|c| matches!(c, '=' | ':' | ',' | '{' | '}' | '[')) {
+        Some(c) => c == '=' || c == ':',
+        None => tail.len() <= KEY_REACH && separator_below(later).is_some(),
+    }
+}
+
+/// Where the next line with anything in it begins with the separator of a key
+/// that stands above, as JSON allows it.
+fn separator_below(later: &str) -> Option<usize> {
+    let mut near = later.char_indices().take(KEY_REACH);
+    let (at, c) = near.find(|(_, c)| !c.is_whitespace())?;
+    (c == ':').then_some(at)
 }
 
 /// Where the value that begins here ends.
@@ -223,6 +236,11 @@ mod tests {
                 r#"{"Secret" : ***, "k": 1}"#,
             ),
             ("{\"secret\":\n  \"abc\"\n}", "{\"secret\":\n  ***\n}"),
+            ("{\"secret\"\n\n  : \"abc\"\n}", "{\"secret\"\n\n  : ***\n}"),
+            (
+                "{\"parameters\"\r\n:{\"a\":\"x\"}, \"b\": 1}",
+                "{\"parameters\"\r\n:***, \"b\": 1}",
+            ),
             (
                 "pw_secret = \"\"\"\nab\ncd\"\"\"\nx = 1",
                 "pw_secret = ***\nx = 1",

@@ -89,6 +89,7 @@ fn a_wrong_line_with_a_secret_is_printed_without_it() {
         "[secrets]\nx = \"hunter2\" y\n",
         "{\"id\": \"a\", \"apiKey\": \"hunter2\", \"b\": 1}",
         "{\"id\": 5, \"address\": \"a\", \"token\":\n\"hunter2\" }",
+        "{\"id\": 5, \"token\"\n: \"hunter2\", oops }",
     ] {
         let printed = printed(text);
         assert!(printed.contains("fault: "), "{printed}");
