@@ -1,5 +1,6 @@
-//! Replays what the fuzz targets of `tests/fuzz` begin with, and every input
-//! that once broke one: `guac-protocol/tests/data/fuzz/TARGET/`.
+//! Replays what the fuzz targets of `tests/fuzz` begin with, the inputs that
+//! reach every place long runs came to, `tests/fuzz/corpora/TARGET/`, and those
+//! that once broke one, `guac-protocol/tests/data/fuzz/TARGET/`.
 
 use std::fs;
 use std::panic::catch_unwind;
@@ -32,15 +33,22 @@ fn replay(name: &str, at_least: (usize, usize)) {
     let reached: usize = seeds.iter().map(|seed| (target.run)(seed)).sum();
     let got = (seeds.len(), reached);
     assert!(got.0 >= at_least.0 && got.1 >= at_least.1, "only {got:?}");
-    for path in recorded(name) {
+    let corpus = files(&corpora().join(name));
+    assert!(corpus.len() >= 20, "only {} in the corpus", corpus.len());
+    let broken = files(&data("fuzz").join(name));
+    for path in corpus.into_iter().chain(broken) {
         let input = fs::read(&path).unwrap();
         let tried = catch_unwind(|| (target.run)(&input));
         assert!(tried.is_ok(), "broken by {}", path.display());
     }
 }
 
-fn recorded(name: &str) -> Vec<PathBuf> {
-    let Ok(folder) = fs::read_dir(data("fuzz").join(name)) else {
+fn corpora() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fuzz/corpora")
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let Ok(folder) = fs::read_dir(folder) else {
         return Vec::new();
     };
     let mut paths: Vec<_> = folder.map(|entry| entry.unwrap().path()).collect();
@@ -74,9 +82,19 @@ fn rewrite() {
 }
 
 #[test]
+fn attempt() {
+    replay("attempt", (38, 34));
+}
+
+#[test]
+fn configuration() {
+    replay("configuration", (58, 500));
+}
+
+#[test]
 fn every_recorded_input_belongs_to_a_target() {
-    for entry in fs::read_dir(data("fuzz")).unwrap() {
-        let name = entry.unwrap().file_name().into_string().unwrap();
+    for path in [files(&data("fuzz")), files(&corpora())].concat() {
+        let name = path.file_name().unwrap().to_str().unwrap();
         let known = TARGETS.iter().any(|target| target.name == name);
         assert!(known || name == "README.md", "no target replays {name}");
     }

@@ -12,6 +12,8 @@
     reason = "tests state facts; a panic there is the report"
 )]
 
+pub mod attempt;
+pub mod configuration;
 pub mod decode;
 pub mod differential;
 pub mod handshake;
@@ -35,7 +37,7 @@ pub struct Target {
     pub seeds: fn(&Path) -> Vec<Vec<u8>>,
 }
 
-pub const TARGETS: [Target; 5] = [
+pub const TARGETS: [Target; 7] = [
     Target {
         name: "decode",
         run: decode::run,
@@ -60,6 +62,16 @@ pub const TARGETS: [Target; 5] = [
         name: "rewrite",
         run: rewrite::run,
         seeds: rewrite::seeds,
+    },
+    Target {
+        name: "attempt",
+        run: attempt::run,
+        seeds: attempt::seeds,
+    },
+    Target {
+        name: "configuration",
+        run: configuration::run,
+        seeds: configuration::seeds,
     },
 ];
 
