@@ -218,15 +218,19 @@ pub(super) fn raw(is_json: bool, secret: u8, text: &[u8]) -> Vec<u8> {
 pub(super) fn seeds() -> Vec<Vec<u8>> {
     let mut seeds = Vec::new();
     // Whatever these bytes come to: many keys of every table.
-    for seed in 0..24_u32 {
+    for seed in 0..24_u8 {
         let bytes = (1..400_u32).map(|nth| {
-            let mixed = (nth + seed * 1_000).wrapping_mul(0x9E37_79B9);
-            (mixed >> 13) as u8
+            let mixed = (nth + u32::from(seed) * 1_000).wrapping_mul(0x9E37_79B9);
+            mixed.to_be_bytes()[1]
         });
         let bytes: Vec<u8> = bytes.collect();
-        let given = if seed % 4 == 0 { (seed % 32) as u8 } else { 0 };
-        let planted = if seed % 3 == 0 { (seed % 9) as u8 } else { 255 };
-        let head = [3, given, planted, seed as u8, 0];
+        let given = if seed.is_multiple_of(4) { seed % 32 } else { 0 };
+        let planted = if seed.is_multiple_of(3) {
+            seed % 9
+        } else {
+            255
+        };
+        let head = [3, given, planted, seed, 0];
         seeds.push([&head[..], &bytes].concat());
     }
     let layered = b"[broker]\nlease_seconds = 60\n[[hosts]]\nid = \"h\"\naddress = \"h\"\nfarm_ids = [\"f\"]\n";

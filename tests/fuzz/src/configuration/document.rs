@@ -107,7 +107,7 @@ impl<'a, 'b> Made<'a, 'b> {
             0 => {
                 let def = self.input.one_of(&["host", "farm", "resource", "broker"]);
                 let one = self.value(&SCHEMA["$defs"][def], 0);
-                if self.input.byte() % 2 == 0 {
+                if self.input.byte().is_multiple_of(2) {
                     json!([one])
                 } else {
                     one
@@ -156,7 +156,7 @@ impl<'a, 'b> Made<'a, 'b> {
         if let Some(reference) = schema["$ref"].as_str() {
             return self.value(SCHEMA.pointer(&reference[1..]).unwrap(), depth);
         }
-        if let Some(default) = schema.get("default").filter(|_| choice % 3 == 0) {
+        if let Some(default) = schema.get("default").filter(|_| choice.is_multiple_of(3)) {
             return default.clone();
         }
         if let Some(words) = schema["enum"].as_array() {
@@ -168,7 +168,7 @@ impl<'a, 'b> Made<'a, 'b> {
             return self.value(&ways[usize::from(choice) % ways.len()], depth);
         }
         match schema["type"].as_str() {
-            Some("boolean") => json!(choice % 2 == 0),
+            Some("boolean") => json!(choice.is_multiple_of(2)),
             Some("integer") => self.number(schema),
             Some("array") => {
                 let items = choice % 4;
