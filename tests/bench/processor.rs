@@ -5,6 +5,7 @@ use std::time::Duration;
 /// Reads it off the system.
 pub(crate) struct ProcessorClock {
     stat: String,
+    tasks: String,
     ticks_a_second: f64,
 }
 
@@ -18,6 +19,7 @@ impl ProcessorClock {
         let text = String::from_utf8(asked.stdout).unwrap();
         Self {
             stat: format!("/proc/{process}/stat"),
+            tasks: format!("/proc/{process}/task"),
             ticks_a_second: text.trim().parse().unwrap(),
         }
     }
@@ -30,5 +32,17 @@ impl ProcessorClock {
         let fields: Vec<&str> = behind.split_whitespace().collect();
         let ticks: f64 = fields[11].parse::<f64>().unwrap() + fields[12].parse::<f64>().unwrap();
         Duration::from_secs_f64(ticks / self.ticks_a_second)
+    }
+
+    /// The same to the nanosecond, without threads that have ended: for spans in
+    /// which none does.
+    pub(crate) fn read_closely(&self) -> Duration {
+        let tasks = std::fs::read_dir(&self.tasks).unwrap().map(Result::unwrap);
+        let nanos = tasks.filter_map(|task| {
+            let text = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
+            let (nanos, _) = text.split_once(' ')?;
+            nanos.parse::<u64>().ok()
+        });
+        Duration::from_nanos(nanos.sum())
     }
 }
