@@ -113,6 +113,13 @@ const SHAPES: [Shape; 2] = [
     },
 ];
 
+impl Shape {
+    /// What a crowd of so many takes of the broker.
+    fn descriptors(self, count: usize) -> usize {
+        count + count.checked_div(self.past_select).unwrap_or_default()
+    }
+}
+
 struct Member {
     stream: TcpStream,
     /// What it has yet to say.
@@ -364,6 +371,10 @@ fn main() {
             let count = crowd_of(extent.crowd, shape);
             let start = Instant::now();
             let mut crowd = Crowd::gather(stage.broker.address(), count, shape);
+            let awaited = before.descriptors + shape.descriptors(count) - spare;
+            eventually("the crowd is accepted", || {
+                (stage.broker.descriptors() >= awaited).then_some(())
+            });
             let gathered = start.elapsed();
             let with = Holdings::of(&stage.broker);
             let is_over = AtomicBool::new(false);
