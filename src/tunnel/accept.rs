@@ -55,7 +55,10 @@ pub async fn accept(
             return None;
         }
         let (gateway, reception) = (Arc::clone(&gateway), Arc::clone(&reception));
-        Some(move |pass: Pass| async move { gateway.serve(socket, &reception, &pass).await })
+        // Boxed: whoever runs it may keep it twice.
+        Some(move |pass: Pass| async move {
+            Box::pin(gateway.serve(socket, &reception, &pass)).await;
+        })
     };
     let accepting = entrance::accept("Guacamole", &listener, &places, &tunnels, receive);
     stop.run_until_cancelled(accepting).await;

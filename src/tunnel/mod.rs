@@ -146,20 +146,26 @@ impl Gateway {
         let first_byte_by = Instant::now() + listen.first_byte_timeout;
         let opened = secure::open(socket, reception, first_byte_by);
         // Who has not said a word yet has nothing to be waited for.
-        let Some(Some(stream)) = self.stop.run_until_cancelled(opened).await else {
+        let Some(Some(stream)) = self.stop.run_until_cancelled(Box::pin(opened)).await else {
             return;
         };
         let mut line = Line::new(stream);
         let shaken = self.shake_hands(&mut line, (listen, first_byte_by), pass, &mut outcome);
-        let shaken = match end.run_until_cancelled(shaken).await {
+        // Boxed, here and below: what waits for a word shall be small, and each
+        // wrapper round a future may keep it twice.
+        let shaken = match end.run_until_cancelled(Box::pin(shaken)).await {
             Some(shaken) => shaken,
             None => Err(outcome.entry().told_to_end()),
         };
         let ended = match shaken {
-            Ok(Shaken::Ready(ready)) => relay::run(line.into_sockets(), *ready, &mut outcome).await,
-            Ok(Shaken::Placed(errand)) => self.seek(line, *errand, &mut outcome).await,
+            Ok(Shaken::Ready(ready)) => {
+                let relayed = relay::run(line.into_sockets(), *ready, &mut outcome);
+                Box::pin(relayed).await
+            }
+            Ok(Shaken::Placed(errand)) => Box::pin(self.seek(line, *errand, &mut outcome)).await,
             Err(stop) => {
-                refuse::answer(line.give_up(), &stop, outcome.tunnel()).await;
+                let answered = refuse::answer(line.give_up(), &stop, outcome.tunnel());
+                Box::pin(answered).await;
                 stop
             }
         };
@@ -184,7 +190,7 @@ impl Gateway {
             }
             Ok(mut waiting) => {
                 let attempts = self.attempts(&mut waiting, &errand, placed, outcome);
-                let sought = end.run_until_cancelled(attempts).await;
+                let sought = end.run_until_cancelled(Box::pin(attempts)).await;
                 match sought.unwrap_or_else(|| Err(outcome.entry().told_to_end())) {
                     Ok(ready) => {
                         drop(errand);
@@ -247,7 +253,7 @@ impl Gateway {
         let within = within.min(READY_WITHIN.saturating_sub(waited));
         let turn_by = Instant::now() + within / 2;
         let asked = self.ask_guacd(line, (&select, joined), &config, turn_by);
-        let asked = timeout(within, asked).await;
+        let asked = timeout(within, Box::pin(asked)).await;
         asked.map_err(|_| Stop::GuacdSilent)??;
         let spent = asking.elapsed();
         lap.done(Phase::Args);
@@ -267,7 +273,7 @@ impl Gateway {
         let placement = config.timeouts.placement;
         let by = latest.min(now + placement);
         let placed = self.settle(&intent, &parameters, line, by, outcome);
-        let placed = placed.await?;
+        let placed = Box::pin(placed).await?;
         lap.done(Phase::Placement);
         if let (Intent::Place(Ok(request)), Some(placed), Select::Protocol(protocol)) =
             (&intent, placed, &select)
