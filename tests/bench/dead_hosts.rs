@@ -63,7 +63,7 @@ struct Extent {
 const FULL: Extent = Extent {
     rounds: 10,
     clicks: 30,
-    deaths: 11,
+    deaths: 7,
 };
 const SHORT: Extent = Extent {
     rounds: 1,

@@ -2,7 +2,7 @@
 //! one was recorded to say of hosts that are there and of those that are not.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use super::support::{GuacdPeer, Names, ScriptedGuacd, trace};
@@ -62,8 +62,7 @@ impl Script {
             }
             None => {
                 peer.wire.send(&self.refused)?;
-                peer.wire.finish();
-                Ok(())
+                peer.wire.stream().shutdown(Shutdown::Write)
             }
         }
     }
@@ -99,11 +98,12 @@ fn wait(peer: &mut GuacdPeer, until: Instant) -> io::Result<()> {
     }
 }
 
-pub(crate) fn until_left(mut stream: &TcpStream) -> io::Result<()> {
+/// Leaves once the other side has.
+fn until_left(mut stream: &TcpStream) -> io::Result<()> {
     stream.set_read_timeout(None)?;
     let mut buffer = [0; 4096];
     while stream.read(&mut buffer)? > 0 {}
-    Ok(())
+    stream.shutdown(Shutdown::Both)
 }
 
 fn behind_ready(what: &str) -> Vec<u8> {

@@ -30,7 +30,7 @@ mod processor;
 mod support;
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -90,7 +90,7 @@ fn drawing_guacd() -> ScriptedGuacd {
         stream.set_read_timeout(None)?;
         let mut buffer = [0; 4096];
         while stream.read(&mut buffer)? > 0 {}
-        Ok(())
+        stream.shutdown(Shutdown::Both)
     })
 }
 
@@ -391,12 +391,12 @@ fn main() {
             let after = Holdings::of(&stage.broker);
             println!(
                 "round {round}, {}: {count} gathered in {gathered:.1?}, {held} held to the end of the round; \
-                 {:.1} MiB -> {:.1} MiB, {:.1} KiB each -> {:.1} MiB; \
+                 {:.1} MiB -> {:.1} MiB, {:.1} KiB each above the start -> {:.1} MiB; \
                  descriptors {} -> {} -> {}, back within {left:.1?}",
                 shape.name,
                 before.mib(),
                 with.mib(),
-                with.memory.saturating_sub(before.memory) as f64 / 1024.0 / count as f64,
+                with.memory.saturating_sub(at_first.memory) as f64 / 1024.0 / count as f64,
                 after.mib(),
                 before.descriptors,
                 with.descriptors,
