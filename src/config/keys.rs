@@ -117,7 +117,7 @@ pub(super) const BROKER: &[Key] = &[
     // guacd hangs up 15 s after its last input; a second is kept for the answer.
     key("placement_timeout", Form::Time(s(1), s(14)), "Time for one placement.").or("\"10s\""),
     key("max_attempts", Form::Number(1, 16),
-        "Most hosts that are tried for one connection until a desktop stands; 1: the first one alone.").or("4"),
+        "Most hosts that guacd is sent to for one connection until a desktop stands; 1: no second one.").or("4"),
     key("attempt_deadline", ATTEMPTS,
         "How long other hosts are tried, counted from the click; Guacamole's balancing groups wait 15 s only.").or("\"13s\""),
     key("drain_timeout", Form::Time(s(0), s(30 * DAY)),

@@ -213,7 +213,7 @@ impl Default for Limits {
 /// What is done for a user whose host fails before the desktop stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attempts {
-    /// Most hosts that are tried for one connection; 1: no other one.
+    /// Most hosts that guacd is sent to for one connection; 1: no second one.
     pub most: usize,
     /// Until when another host is tried, counted from `select`; a resource may
     /// have its own.

@@ -49,6 +49,9 @@ const SILENCE: Duration = Duration::from_secs(5);
 /// Before a user is sent to the same host again, whose session is there.
 const BREATHER: Duration = Duration::from_secs(1);
 
+/// Most hosts that are asked at once since another one is gone.
+const AROUND: usize = 16;
+
 /// What is asked for, for as long as it may have to be asked again.
 pub(super) struct Errand {
     pub(super) request: Box<Request>,
@@ -62,7 +65,7 @@ pub(super) struct Errand {
     pub(super) guacd: config::Guacd,
     /// How long guacd may leave untaken what waits for it.
     pub(super) stall: Duration,
-    /// Most hosts that are tried.
+    /// Most hosts that guacd is sent to.
     pub(super) most: usize,
     /// Until when it is worth trying; then what is under way goes on alone.
     pub(super) deadline: Instant,
@@ -181,10 +184,21 @@ impl Gateway {
         match failure {
             Failure::Ended(_) => placed.hold.failed(),
             Failure::Lost => tried.suspect(placed.hold.unexplained()),
-            // The question has been put.
-            Failure::NotThere(_) | Failure::Died(_) => return,
+            // The question has been put; what one host has may have taken others.
+            Failure::NotThere(_) | Failure::Died(_) => return self.look_around(placed, tried),
         }
         self.look_at(placed.host());
+    }
+
+    /// Has the other hosts asked that could be next, all at once: where many are
+    /// gone together, the user waits for one answer and not for one after the
+    /// other.
+    fn look_around(&self, placed: &Placed, tried: &Tried) {
+        let candidates = placed.decision.candidates.iter();
+        let open = candidates.filter(|candidate| candidate.exclusion.is_none());
+        let next = open.map(|candidate| &candidate.host);
+        let next = next.filter(|host| !tried.has(host));
+        next.take(AROUND).for_each(|host| self.look_at(host));
     }
 
     /// Where to try next: another host, or the same where the user has a session
@@ -271,7 +285,7 @@ impl Gateway {
 
 /// Whether nobody else is tried after what has failed.
 fn is_over(tried: &Tried, errand: &Errand) -> bool {
-    tried.hosts.len() >= errand.most || Instant::now() >= errand.deadline
+    tried.visits() >= errand.most || Instant::now() >= errand.deadline
 }
 
 /// Nothing is left. `is_awaited`: the user's session is on the host that failed

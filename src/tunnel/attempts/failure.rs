@@ -71,6 +71,8 @@ impl fmt::Display for Failure {
 pub(super) struct Tried {
     /// The hosts that failed it.
     pub(super) hosts: BTreeSet<HostId>,
+    /// Those of them that guacd was sent to.
+    visited: BTreeSet<HostId>,
     /// The last of them.
     last: Option<HostId>,
     /// What guacd said of it.
@@ -83,6 +85,9 @@ pub(super) struct Tried {
 impl Tried {
     pub(super) fn add(&mut self, host: &HostId, failure: &Failure) {
         self.hosts.insert(host.clone());
+        if !matches!(failure, Failure::NotThere(_)) {
+            self.visited.insert(host.clone());
+        }
         self.last = Some(host.clone());
         self.status = failure.status();
     }
@@ -101,6 +106,12 @@ impl Tried {
 
     pub(super) fn is_first(&self) -> bool {
         self.hosts.is_empty()
+    }
+
+    /// How many hosts guacd was sent to: one that only our question found dead
+    /// cost the user a moment and nobody anything else.
+    pub(super) fn visits(&self) -> usize {
+        self.visited.len()
     }
 
     /// Whether this host failed the tunnel already.
@@ -151,5 +162,17 @@ mod tests {
         assert!(tried.has(&"a".into()) && !tried.has(&"c".into()));
         tried.add(&"a".into(), &Failure::NotThere("refused".to_owned()));
         assert_eq!((tried.names().as_str(), tried.status()), ("b, a", None));
+        assert_eq!(tried.visits(), 2);
+    }
+
+    #[test]
+    fn who_was_only_asked_is_no_visit() {
+        let mut tried = Tried::default();
+        tried.add(&"a".into(), &Failure::NotThere("refused".to_owned()));
+        assert!(tried.has(&"a".into()));
+        assert_eq!(tried.visits(), 0);
+        tried.add(&"b".into(), &Failure::Died("no answer".to_owned()));
+        tried.add(&"b".into(), &Failure::Ended(None));
+        assert_eq!(tried.visits(), 1);
     }
 }

@@ -47,6 +47,7 @@ const FAULTS: &[&str] = &[
     "hosts: lost behind the desktop",
     "hosts: answers, and lets users down",
     "hosts: flapping",
+    "hosts: all but one down, unnoticed",
     "hosts: all down",
     "hosts: all in maintenance",
     "hosts: all full",
