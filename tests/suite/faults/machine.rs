@@ -161,7 +161,8 @@ fn a_full_disk_turns_newcomers_away_in_time_keeps_tunnels_and_is_over_once_there
     assert_carries(&mut visitor, &mut peer);
     fs::remove_file(&filler).unwrap();
     eventually("a store that is well", || {
-        Visit::office("newcomer").at(&stage.broker).ready();
+        let mut newcomer = Visit::office("newcomer").at(&stage.broker);
+        newcomer.ready();
         let (_, text) = stage.broker.health("/readyz?verbose");
         (stage.guacd.next().outcome.is_ok() && text.contains("store: ok")).then_some(())
     });
