@@ -82,6 +82,7 @@ const SOON: Duration = Duration::from_secs(8);
 
 /// Somebody new is served, and by which host.
 fn serves(stage: &Stage, user: &str) -> String {
-    let (_visitor, peer) = stage.tunnel(&Visit::office(user));
+    // Where the desktop stands guacd may leave first: it is not dialled again.
+    let (_visitor, peer) = stage.desktop(&Visit::office(user));
     stage.host_of(&peer)
 }
