@@ -241,9 +241,7 @@ impl Stop {
             Self::Shutdown | Self::Ended => Some(Status::SessionClosed),
         }
     }
-}
 
-impl Stop {
     /// The decision it goes by.
     pub(super) fn decision(&self) -> Option<DecisionId> {
         match self {
