@@ -3,7 +3,7 @@
 import json
 import pwd
 import tempfile
-import time
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,7 @@ from support.waiting import until
 
 pytestmark = pytest.mark.brokered
 
-AT_ONCE = 5  # seconds on a busy machine; the agent looks every second
+AT_ONCE = 20  # seconds on a busy machine; the agent looks every second and otherwise tells every 300
 
 
 @pytest.fixture
@@ -53,6 +53,10 @@ def log_on(guacd, host):
             client.close()
 
 
+def moment(text):
+    return datetime.fromisoformat(text.replace("Z", "+00:00"))
+
+
 def test_logon_disconnect_reconnect_and_logoff_are_each_told_at_once(agent, api, host, make_user, log_on, tmp_path):
     ann, bob = make_user("ann"), make_user("bob")
     first = api.reports[0]
@@ -60,12 +64,12 @@ def test_logon_disconnect_reconnect_and_logoff_are_each_told_at_once(agent, api,
     assert first["health"]["rdp_listener_ok"] and first["sessions"] == []
 
     client = log_on(ann)
-    drawn = time.monotonic()
-    session = api.until_session(ann, "Active")
-    assert time.monotonic() - drawn < AT_ONCE
+    session = api.until_session(ann, "Active", seconds=AT_ONCE)
     assert "domain" not in session and "disconnected_since" not in session
     assert session["client_name"] == "Guacamole RDP", "as guacd calls itself"
-    assert session["logon_at"] <= session["connect_at"] or session["logon_at"][:18] == session["connect_at"][:18]
+    # The connection is there before its session is, by as long as signing in takes.
+    signing_in = moment(session["logon_at"]) - moment(session["connect_at"])
+    assert abs(signing_in.total_seconds()) < 30, session
 
     others = log_on(bob)
     api.until_session(bob, "Active")
@@ -83,14 +87,18 @@ def test_logon_disconnect_reconnect_and_logoff_are_each_told_at_once(agent, api,
     back = api.until_session(ann, "Active", since=seen)
     assert (back["id"], back["logon_at"]) == (session["id"], session["logon_at"]), "the very session"
     assert back["connect_at"] > session["connect_at"] and "disconnected_since" not in back
-    assert [entry.kind for entry in host.logons() if entry.user == ann.name] == ["created", "reconnected"]
+    kinds = lambda: [entry.kind for entry in host.logons() if entry.user == ann.name]
+    until(lambda: len(kinds()) > 1, 20, "xrdp writes down the second logon")
+    assert kinds() == ["created", "reconnected"]
 
     seen = len(api.reports)
     result = api.command(others.close, id="off-1", type="logoff", user=ann.name, session_id=session["id"])
     assert result["ok"], result
     gone = api.until_gone(ann, seen)
     assert [s["user"] for s in gone["sessions"]] == [bob.name]
-    assert f"++ terminated session:  username {ann.name}" in (host.dir / "sesman.log").read_text()
+    ended = f"++ terminated session:  username {ann.name}"
+    log = host.dir / "sesman.log"
+    until(lambda: ended in log.read_text(errors="replace"), 20, "xrdp writes down that the session ended")
     # For whoever looks at this run, and for tests/data/heartbeats.
     told = next(r for r in api.reports[seen:] if r["command_results"])
     disconnected = next(r for r in api.reports if any(s["state"] == "Disconnected" for s in r["sessions"]))

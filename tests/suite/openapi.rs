@@ -219,3 +219,24 @@ fn answers_look_as_the_document_says() {
         hold_against(&document, schema, &told, path);
     }
 }
+
+/// A number's format says how far it goes, too: programs stay within both.
+#[test]
+fn no_number_goes_beyond_its_format() {
+    let stage = Stage::one();
+    let mut open = vec![document(&stage)];
+    let mut numbers = 0;
+    while let Some(value) = open.pop() {
+        if value["format"] == "int32" {
+            numbers += 1;
+            let most = value["maximum"].as_i64().unwrap_or_default();
+            assert!(most <= i64::from(i32::MAX), "{value}");
+        }
+        match value {
+            Value::Object(fields) => open.extend(fields.into_values()),
+            Value::Array(items) => open.extend(items),
+            _ => {}
+        }
+    }
+    assert!(numbers > 3, "{numbers} numbers of 32 bits");
+}

@@ -15,7 +15,7 @@ const NAME: usize = 256;
 #[expect(dead_code, reason = "describes what another room reads")]
 pub(in crate::api) struct HeartbeatBody {
     /// 4, or later.
-    #[schema(minimum = 4, maximum = 4_294_967_295_u32)]
+    #[schema(format = Int64, minimum = 4, maximum = 4_294_967_295_u32)]
     protocol_version: u32,
     /// The host that the key is of.
     agent_id: String,

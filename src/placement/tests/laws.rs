@@ -1,6 +1,6 @@
 //! What holds for every decision, whatever it is made on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use proptest::prelude::*;
@@ -78,16 +78,24 @@ proptest! {
         prop_assert_eq!(case.decide(), case.clone().decide());
     }
 
+    // What a host says of a user may be contradicted by a host of any farm of
+    // its (see trust), so "other farms" are those that share none of ours.
     #[test]
     fn what_happens_in_other_farms_moves_nobody_here(case in case()) {
         let decision = case.decide();
         let farm = decision.farm.clone().unwrap();
         let mut fewer = case.clone();
         let directory = Arc::clone(&case.snapshot.directory);
+        let farms = |id| {
+            let farms = directory.farms().filter(|farm| directory.is_member(&farm.id, id));
+            farms.map(|farm| &farm.id).collect::<BTreeSet<_>>()
+        };
+        let ours = case.snapshot.hosts.keys().filter(|id| directory.is_member(&farm, id));
+        let near: BTreeSet<_> = ours.flat_map(farms).collect();
         let mut emptied = BTreeMap::new();
         for (id, view) in &case.snapshot.hosts {
             let mut view = view.as_ref().clone();
-            if !directory.is_member(&farm, id) {
+            if near.is_disjoint(&farms(id)) {
                 view.report = None;
                 view.probe = Probe::Unknown;
                 view.tunnels.retain(|t| t.farm == farm);
