@@ -2,7 +2,7 @@
 
 use super::Broker;
 use crate::placement::{Claims, FarmId, HostId, LeaseKey, LeaseRecord, TunnelId, UserKey};
-use crate::store::{Replaced, StoreError};
+use crate::store::StoreError;
 
 /// What became of leases that were to be released.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,7 +75,12 @@ impl Broker {
             for (farm, _) in &meant {
                 record.release(farm, now);
             }
-            if self.leases.write(key, known.version, record).await? == Replaced::Done {
+            if self
+                .leases
+                .write(key, known.version, record)
+                .await?
+                .is_done()
+            {
                 return Ok(Released::Done(meant));
             }
         }

@@ -14,8 +14,11 @@ impl Leases {
         expected: Version,
         record: LeaseRecord,
     ) -> Result<Replaced, StoreError> {
-        let replaced = self.store.replace(key, expected, record.clone()).await?;
-        if replaced == Replaced::Done {
+        let replaced = self
+            .store
+            .replace(key, expected, record.clone(), None)
+            .await?;
+        if replaced.is_done() {
             self.fleet.note_leases(key, &record, self.clock.now());
         }
         Ok(replaced)
@@ -47,7 +50,7 @@ impl Leases {
             if !wanted || record == known.record {
                 return Ok(wanted);
             }
-            if self.write(key, known.version, record).await? == Replaced::Done {
+            if self.write(key, known.version, record).await?.is_done() {
                 return Ok(true);
             }
         }

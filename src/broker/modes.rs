@@ -21,7 +21,7 @@ use crate::placement::{
     Actor, Directory, Effect, Emptied, FarmId, HostId, MOST_TIMED, Mode, Order, Orders, Snapshot,
     emptied,
 };
-use crate::store::{Documents, Edit, Kind, Replaced, StoreError, Version};
+use crate::store::{Documents, Edit, Edited, Kind, StoreError, Version};
 
 pub use error::ModeError;
 use line::ModeChanged;
@@ -144,12 +144,12 @@ impl Inner {
                 return Err(ModeError::LastHost { emptied, now });
             }
             match self.write(&stored, &next).await {
-                Ok(Replaced::Done) => {
+                Ok(Edited::Done) => {
                     self.fleet.note_orders(&next);
                     self.tell(target, &changed);
                     return Ok(changed);
                 }
-                Ok(Replaced::Conflict) => {}
+                Ok(Edited::Conflict) => {}
                 Err(error) => {
                     // Written or not: what is stored must be what is done. Where
                     // that cannot be read either, the next change finds out.
@@ -189,7 +189,7 @@ impl Inner {
         &self,
         stored: &BTreeMap<HostId, Stored>,
         next: &BTreeMap<HostId, Arc<Orders>>,
-    ) -> Result<Replaced, StoreError> {
+    ) -> Result<Edited, StoreError> {
         let edits = next.iter().map(|(id, orders)| {
             let text = serde_json::to_string(orders).map_err(|error| StoreError::Failed {
                 reason: error.to_string(),

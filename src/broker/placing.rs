@@ -16,7 +16,7 @@ use super::{Answer, Broker, DecisionId, Hold, PlaceError, Unplaced, lease_key};
 use crate::placement::{
     Aim, Candidate, Exclusion, HostId, Outcome, Refusal, Request, Snapshot, TunnelId, decide,
 };
-use crate::store::{Replaced, StoreError};
+use crate::store::StoreError;
 
 /// How long a placement waits for room before it looks again by itself.
 pub(super) const PENDING_PAUSE: Duration = Duration::from_millis(250);
@@ -163,7 +163,7 @@ impl Broker {
                     .leases
                     .write(&held.claim.key, known.version, record)
                     .await?
-                    == Replaced::Done;
+                    .is_done();
             if !claimed {
                 // The moment moved on, or somebody wrote in between: again.
                 held.void();

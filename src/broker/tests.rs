@@ -12,7 +12,7 @@ use crate::placement::{
     Carriers, Claims, Directory, Farm, FarmId, FarmOverrides, HISTORY, Host, HostId, LeaseRecord,
     LeaseState, Mode, ParameterValues, Resource, ResourceKind, Rules, Trust, TunnelId,
 };
-use crate::store::{Answer as StoreAnswer, Embedded, Replaced, Version};
+use crate::store::{Answer as StoreAnswer, Embedded, Replaced, Standing, Version};
 
 mod again;
 mod attempts;
@@ -108,6 +108,7 @@ impl Store for Contended {
         key: &'a LeaseKey,
         expected: Version,
         record: LeaseRecord,
+        standing: Option<Standing>,
     ) -> StoreAnswer<'a, Replaced> {
         Box::pin(async move {
             let turn = self
@@ -115,10 +116,10 @@ impl Store for Contended {
                 .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1));
             if turn.is_ok() {
                 self.inner
-                    .replace(key, expected, self.intruder.clone())
+                    .replace(key, expected, self.intruder.clone(), None)
                     .await?;
             }
-            self.inner.replace(key, expected, record).await
+            self.inner.replace(key, expected, record, standing).await
         })
     }
 
@@ -394,8 +395,8 @@ async fn an_open_tunnel_whose_lease_was_lost_claims_it_again() {
     let (key, known) = house.store.all().await.unwrap().remove(0);
     let lost = house
         .store
-        .replace(&key, known.version, LeaseRecord::default());
-    assert_eq!(lost.await, Ok(Replaced::Done));
+        .replace(&key, known.version, LeaseRecord::default(), None);
+    assert!(lost.await.unwrap().is_done());
     house.lease_becomes("ann", None).await;
     hold.stood();
     house

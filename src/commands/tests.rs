@@ -5,7 +5,7 @@ use super::*;
 use crate::clock::Clock;
 use crate::fleet::CommandResult;
 use crate::placement::HostId;
-use crate::store::{Answer as StoreAnswer, Document, Documents, Edit, Embedded, Kind, Replaced};
+use crate::store::{Answer as StoreAnswer, Document, Documents, Edit, Edited, Embedded, Kind};
 
 struct Shelf {
     folder: tempfile::TempDir,
@@ -128,7 +128,7 @@ impl Documents for Slow {
         self.store.document(kind, id)
     }
 
-    fn edit(&self, edits: Vec<Edit>, sync: bool) -> StoreAnswer<'_, Replaced> {
+    fn edit(&self, edits: Vec<Edit>, sync: bool) -> StoreAnswer<'_, Edited> {
         Box::pin(async move {
             self.asked.notify_one();
             self.permits.acquire().await.unwrap().forget();

@@ -9,7 +9,7 @@ use super::line::Act;
 use super::record::Record;
 use super::{KeyError, KeyId, Listed, RequestError, Role};
 use crate::placement::{Actor, Timestamp};
-use crate::store::Replaced;
+use crate::store::Edited;
 
 impl Keyring {
     /// Whether an enrollment with this token was approved.
@@ -105,7 +105,7 @@ impl Keyring {
             let is_news = change(&mut record, now);
             if is_news {
                 let edit = edit(&id, version, &record);
-                if inner.store.edit(vec![edit], true).await? == Replaced::Conflict {
+                if inner.store.edit(vec![edit], true).await? == Edited::Conflict {
                     continue;
                 }
             }

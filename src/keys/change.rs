@@ -14,7 +14,7 @@ use super::request::Wanted;
 use super::{CreateRequest, Created, KeyError, KeyId, RequestError, Role, text};
 use crate::config::Secret;
 use crate::placement::{Actor, Directory, Timestamp};
-use crate::store::{Edit, Kind, Replaced, StoreError, Version};
+use crate::store::{Edit, Edited, Kind, StoreError, Version};
 
 /// Keys there may be, those that ended among them.
 const MOST: usize = 10_000;
@@ -51,7 +51,7 @@ impl Keyring {
         for _ in 0..TRIES {
             let draft = self.draft(&wanted, actor)?;
             let written = self.inner.store.edit(vec![draft.edit()], true).await?;
-            if written == Replaced::Done {
+            if written == Edited::Done {
                 return Ok(self.made(draft, wanted.warnings, actor, Act::Created));
             }
         }
@@ -151,7 +151,7 @@ impl Keyring {
                 record.revoked_at = Some(inner.clock.now());
                 record.revoked_by = Some(actor.to_string());
                 let edit = edit(&id, version, &record);
-                if inner.store.edit(vec![edit], true).await? == Replaced::Conflict {
+                if inner.store.edit(vec![edit], true).await? == Edited::Conflict {
                     continue;
                 }
                 info!(key = %id, role = %record.role, label = record.label, %actor, "Key revoked");

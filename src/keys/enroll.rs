@@ -7,7 +7,7 @@ use super::record::Record;
 use super::request::Wanted;
 use super::{Created, EnrollError, KeyError, KeyId, Rejected, Role};
 use crate::placement::{Actor, HostId, Timestamp};
-use crate::store::{Edit, Replaced, StoreError, Version};
+use crate::store::{Edit, Edited, StoreError, Version};
 
 /// A key that ends in the same write.
 struct Surplus {
@@ -66,7 +66,7 @@ impl Keyring {
                 .iter()
                 .map(|old| edit(&old.id, old.version, &old.record));
             edits.extend(ended);
-            if inner.store.edit(edits, true).await.map_err(failed)? == Replaced::Conflict {
+            if inner.store.edit(edits, true).await.map_err(failed)? == Edited::Conflict {
                 continue;
             }
             inner.publish([(token, used)]);

@@ -16,7 +16,7 @@ use super::{CreateRequest, Created, Keyring, Rejected, Role, State, Uses};
 use crate::clock::Clock;
 use crate::config::{Secrets, load_text};
 use crate::placement::{Actor, Directory, HostId};
-use crate::store::{Answer, Document, Documents, Edit, Embedded, Kind, Replaced, StoreError};
+use crate::store::{Answer, Document, Documents, Edit, Edited, Embedded, Kind, StoreError};
 
 const ADMIN: Actor = Actor::User {
     uid: Some(0),
@@ -49,7 +49,7 @@ impl Documents for Disk {
             .unwrap_or_else(|| self.store.document(kind, id))
     }
 
-    fn edit(&self, edits: Vec<Edit>, sync: bool) -> Answer<'_, Replaced> {
+    fn edit(&self, edits: Vec<Edit>, sync: bool) -> Answer<'_, Edited> {
         self.broken()
             .unwrap_or_else(|| self.store.edit(edits, sync))
     }

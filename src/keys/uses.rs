@@ -11,7 +11,7 @@ use tracing::warn;
 use super::change::edit;
 use super::keyring::Inner;
 use super::record::Record;
-use crate::store::{Kind, Replaced, StoreError};
+use crate::store::{Edited, Kind, StoreError};
 
 /// After a store that failed.
 const PAUSE: Duration = Duration::from_secs(10);
@@ -55,9 +55,9 @@ impl Uses {
             record.used_at = record.used_at.or(entry.first_used());
             let edits = vec![edit(id, document.version, &record)];
             match self.inner.store.edit(edits, true).await? {
-                Replaced::Done => self.inner.publish([(id.clone(), record)]),
+                Edited::Done => self.inner.publish([(id.clone(), record)]),
                 // Somebody wrote in between: it is done at the next use of any.
-                Replaced::Conflict => self.inner.fresh.notify_one(),
+                Edited::Conflict => self.inner.fresh.notify_one(),
             }
         }
         Ok(())

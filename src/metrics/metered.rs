@@ -7,8 +7,8 @@ use tokio::time::Instant;
 use super::{Metrics, Operation, Stored};
 use crate::placement::{LeaseKey, LeaseRecord};
 use crate::store::{
-    Answer, Archive, Bounds, Document, Documents, Edit, Kept, Kind, Replaced, Store, Version,
-    Versioned,
+    Answer, Archive, Bounds, Changed, Changes, Document, Documents, Edit, Edited, Kept, Kind, Mark,
+    Replaced, Standing, Store, Version, Versioned,
 };
 
 /// A store behind its meter.
@@ -30,17 +30,6 @@ impl<S: Sync> Metered<S> {
         answer: Answer<'a, T>,
     ) -> Answer<'a, T> {
         self.judged(operation, answer, |_| Stored::Done)
-    }
-
-    fn replaced<'a>(
-        &'a self,
-        operation: Operation,
-        answer: Answer<'a, Replaced>,
-    ) -> Answer<'a, Replaced> {
-        self.judged(operation, answer, |replaced| match replaced {
-            Replaced::Done => Stored::Done,
-            Replaced::Conflict => Stored::Conflict,
-        })
     }
 
     /// A call that is given up before it is answered is not counted.
@@ -70,9 +59,13 @@ impl<S: Store> Store for Metered<S> {
         key: &'a LeaseKey,
         expected: Version,
         record: LeaseRecord,
+        standing: Option<Standing>,
     ) -> Answer<'a, Replaced> {
-        let answer = self.inner.replace(key, expected, record);
-        self.replaced(Operation::Replace, answer)
+        let answer = self.inner.replace(key, expected, record, standing);
+        self.judged(Operation::Replace, answer, |replaced| match replaced {
+            Replaced::Done(_) => Stored::Done,
+            Replaced::Conflict | Replaced::Behind => Stored::Conflict,
+        })
     }
 
     fn after<'a>(
@@ -89,6 +82,12 @@ impl<S: Store> Store for Metered<S> {
 
     fn is_shared(&self) -> bool {
         self.inner.is_shared()
+    }
+}
+
+impl<S: Changes> Changes for Metered<S> {
+    fn changes(&self, since: Mark) -> Answer<'_, Changed> {
+        self.timed(Operation::Changes, self.inner.changes(since))
     }
 }
 
@@ -119,7 +118,11 @@ impl<S: Documents> Documents for Metered<S> {
         self.timed(Operation::ReadDocument, self.inner.document(kind, id))
     }
 
-    fn edit(&self, edits: Vec<Edit>, sync: bool) -> Answer<'_, Replaced> {
-        self.replaced(Operation::EditDocuments, self.inner.edit(edits, sync))
+    fn edit(&self, edits: Vec<Edit>, sync: bool) -> Answer<'_, Edited> {
+        let answer = self.inner.edit(edits, sync);
+        self.judged(Operation::EditDocuments, answer, |edited| match edited {
+            Edited::Done => Stored::Done,
+            Edited::Conflict => Stored::Conflict,
+        })
     }
 }

@@ -133,10 +133,12 @@ pub enum Operation {
     ListDocuments,
     /// Documents are written, where nobody wrote in between.
     EditDocuments,
+    /// What others changed is read.
+    Changes,
 }
 
 impl Operation {
-    pub(super) const ALL: [Self; 11] = [
+    pub(super) const ALL: [Self; 12] = [
         Self::Read,
         Self::Replace,
         Self::List,
@@ -148,6 +150,7 @@ impl Operation {
         Self::ReadDocument,
         Self::ListDocuments,
         Self::EditDocuments,
+        Self::Changes,
     ];
 
     pub(super) fn label(self) -> Label {
@@ -163,6 +166,7 @@ impl Operation {
             Self::ReadDocument => "read-document",
             Self::ListDocuments => "list-documents",
             Self::EditDocuments => "edit-documents",
+            Self::Changes => "changes",
         };
         ("operation", word)
     }

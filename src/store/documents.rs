@@ -2,7 +2,7 @@
 //! modes, last reports, keys. What they say is their owners' business; here
 //! they are text under a kind and an id.
 
-use super::{Answer, Replaced, Version};
+use super::{Answer, Version};
 
 /// What a document is about; ids are unique within one kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -15,6 +15,8 @@ pub enum Kind {
     Key,
     /// A command for a host's agent, under the command's id.
     Command,
+    /// A replica that is there, under the replica's id.
+    Replica,
 }
 
 impl Kind {
@@ -25,8 +27,18 @@ impl Kind {
             Self::Report => "report",
             Self::Key => "key",
             Self::Command => "command",
+            Self::Replica => "replica",
         }
     }
+}
+
+/// What became of edits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Edited {
+    /// All were made.
+    Done,
+    /// Somebody wrote one of the documents in between; none was made.
+    Conflict,
 }
 
 /// What keeps documents.
@@ -43,7 +55,7 @@ pub trait Documents: Send + Sync + 'static {
     /// Makes these edits, at most one a document, all of them or, where one of the documents is not of
     /// the version its edit expects, none. With `sync` they are on disk once it
     /// answers; without it they are soon.
-    fn edit(&self, edits: Vec<Edit>, sync: bool) -> Answer<'_, Replaced>;
+    fn edit(&self, edits: Vec<Edit>, sync: bool) -> Answer<'_, Edited>;
 }
 
 /// A document as it is stored.

@@ -18,8 +18,8 @@ use redb::{Database, Durability, ReadableTable, TableDefinition, WriteTransactio
 use tokio::sync::{mpsc, oneshot};
 
 use super::{
-    Answer, Archive, Bounds, Document, Documents, Edit, Kept, Kind, Replaced, Store, StoreError,
-    Version, Versioned,
+    Answer, Archive, Bounds, Changed, Changes, Document, Documents, Edit, Edited, Kept, Kind, Mark,
+    Replaced, Standing, Store, StoreError, Version, Versioned,
 };
 use crate::placement::{LeaseKey, LeaseRecord};
 
@@ -113,6 +113,7 @@ impl Store for Embedded {
         key: &'a LeaseKey,
         expected: Version,
         record: LeaseRecord,
+        _standing: Option<Standing>,
     ) -> Answer<'a, Replaced> {
         let key = key.clone();
         Box::pin(self.call(move |answer| {
@@ -136,6 +137,16 @@ impl Store for Embedded {
 
     fn all(&self) -> Answer<'_, Vec<(LeaseKey, Versioned)>> {
         Box::pin(self.call(|answer| Call::Leases(leases::Call::All { answer })))
+    }
+}
+
+/// Whoever opened the file is the only one who writes to it.
+impl Changes for Embedded {
+    fn changes(&self, since: Mark) -> Answer<'_, Changed> {
+        Box::pin(std::future::ready(Ok(Changed {
+            mark: since,
+            ..Changed::default()
+        })))
     }
 }
 
@@ -178,7 +189,7 @@ impl Documents for Embedded {
         )
     }
 
-    fn edit(&self, edits: Vec<Edit>, sync: bool) -> Answer<'_, Replaced> {
+    fn edit(&self, edits: Vec<Edit>, sync: bool) -> Answer<'_, Edited> {
         Box::pin(self.call(move |answer| {
             Call::Documents(documents::Call::Edit {
                 edits,

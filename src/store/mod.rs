@@ -9,6 +9,7 @@
 //! both: nobody is placed by it.
 
 mod archive;
+mod changes;
 mod documents;
 mod embedded;
 mod opened;
@@ -21,7 +22,8 @@ use std::pin::Pin;
 use crate::placement::{LeaseKey, LeaseRecord};
 
 pub use archive::{Archive, Bounds, Kept};
-pub use documents::{Document, Documents, Edit, Kind};
+pub use changes::{Changed, Changes, Mark, Standing};
+pub use documents::{Document, Documents, Edit, Edited, Kind};
 pub use embedded::Embedded;
 #[cfg(test)]
 pub(crate) use embedded::counted;
@@ -44,12 +46,15 @@ pub trait Store: Send + Sync + 'static {
     fn read<'a>(&'a self, key: &'a LeaseKey) -> Answer<'a, Versioned>;
 
     /// Writes `record` where the stored version still is `expected`; an empty
-    /// record removes the key.
+    /// record removes the key. With a `standing` only where nobody else has
+    /// claimed on that host, or given an order for it, since; a store of one
+    /// process has no others.
     fn replace<'a>(
         &'a self,
         key: &'a LeaseKey,
         expected: Version,
         record: LeaseRecord,
+        standing: Option<Standing>,
     ) -> Answer<'a, Replaced>;
 
     /// At most so many records whose keys come after this one, in key order.
@@ -90,10 +95,21 @@ pub struct Versioned {
 /// What became of a conditional replacement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Replaced {
-    /// Written.
-    Done,
+    /// Written; the version to name when replacing it.
+    Done(Version),
     /// Somebody wrote in between; nothing was changed.
     Conflict,
+    /// Somebody else claimed on the host of the standing, or gave an order for
+    /// it, since; nothing was changed. What others changed has to be taken over
+    /// first, then decided again.
+    Behind,
+}
+
+impl Replaced {
+    /// Whether it was written.
+    pub fn is_done(self) -> bool {
+        matches!(self, Self::Done(_))
+    }
 }
 
 /// Why a store cannot answer.

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use super::{
-    Answer, Archive, Bounds, Document, Documents, Edit, Embedded, Kept, Kind, Postgres, Replaced,
-    Store, StoreError, Version, Versioned,
+    Answer, Archive, Bounds, Changed, Changes, Document, Documents, Edit, Edited, Embedded, Kept,
+    Kind, Mark, Postgres, Replaced, Standing, Store, StoreError, Version, Versioned,
 };
 use crate::clock::Clock;
 use crate::config::{StoreKind, StoreSettings};
@@ -66,8 +66,9 @@ impl Store for Opened {
         key: &'a LeaseKey,
         expected: Version,
         record: LeaseRecord,
+        standing: Option<Standing>,
     ) -> Answer<'a, Replaced> {
-        whichever!(self, store => store.replace(key, expected, record))
+        whichever!(self, store => store.replace(key, expected, record, standing))
     }
 
     fn after<'a>(
@@ -84,6 +85,12 @@ impl Store for Opened {
 
     fn is_shared(&self) -> bool {
         whichever!(self, store => store.is_shared())
+    }
+}
+
+impl Changes for Opened {
+    fn changes(&self, since: Mark) -> Answer<'_, Changed> {
+        whichever!(self, store => store.changes(since))
     }
 }
 
@@ -114,7 +121,7 @@ impl Documents for Opened {
         whichever!(self, store => store.document(kind, id))
     }
 
-    fn edit(&self, edits: Vec<Edit>, sync: bool) -> Answer<'_, Replaced> {
+    fn edit(&self, edits: Vec<Edit>, sync: bool) -> Answer<'_, Edited> {
         whichever!(self, store => store.edit(edits, sync))
     }
 }

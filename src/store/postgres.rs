@@ -30,8 +30,8 @@ use crate::placement::{LeaseKey, LeaseRecord};
 use crate::tls::Connector;
 
 use super::{
-    Answer, Archive, Bounds, Document, Documents, Edit, Kept, Kind, Replaced, Store, StoreError,
-    Version, Versioned,
+    Answer, Archive, Bounds, Changed, Changes, Document, Documents, Edit, Edited, Kept, Kind, Mark,
+    Replaced, Standing, Store, StoreError, Version, Versioned,
 };
 use asking::Asking;
 use offset::Offset;
@@ -78,8 +78,9 @@ impl Store for Postgres {
         key: &'a LeaseKey,
         expected: Version,
         record: LeaseRecord,
+        standing: Option<Standing>,
     ) -> Answer<'a, Replaced> {
-        Box::pin(self.replace_lease(key, expected, record))
+        Box::pin(self.replace_lease(key, expected, record, standing))
     }
 
     fn after<'a>(
@@ -99,6 +100,17 @@ impl Store for Postgres {
     }
 }
 
+impl Changes for Postgres {
+    fn changes(&self, since: Mark) -> Answer<'_, Changed> {
+        Box::pin(async move {
+            Ok(Changed {
+                mark: since,
+                ..Changed::default()
+            })
+        })
+    }
+}
+
 impl Documents for Postgres {
     fn documents(&self, kind: Kind) -> Answer<'_, Vec<Document>> {
         Box::pin(self.documents_of(kind))
@@ -108,7 +120,7 @@ impl Documents for Postgres {
         Box::pin(self.read_document(kind, id))
     }
 
-    fn edit(&self, edits: Vec<Edit>, _sync: bool) -> Answer<'_, Replaced> {
+    fn edit(&self, edits: Vec<Edit>, _sync: bool) -> Answer<'_, Edited> {
         Box::pin(self.edit_documents(edits))
     }
 }

@@ -24,7 +24,7 @@ use sessionguard::placement::{
     Carriers, Claims, Directory, Farm, FarmOverrides, Host, LeaseKey, LeaseRecord, Mode, Outcome,
     ParameterValues, Request, Resource, ResourceKind, Rules, Timestamp, Trust, UserKey,
 };
-use sessionguard::store::{Embedded, Postgres, Replaced, Store, Version};
+use sessionguard::store::{Embedded, Postgres, Store, Version};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -101,8 +101,8 @@ async fn replace(store: Arc<impl Store>, times: u64) {
             now
         ));
         let key = LeaseKey::of_user(&user);
-        let replaced = store.replace(&key, Version::ABSENT, record).await;
-        assert_eq!(replaced, Ok(Replaced::Done));
+        let replaced = store.replace(&key, Version::ABSENT, record, None).await;
+        assert!(replaced.unwrap().is_done());
     }
 }
 

@@ -297,7 +297,7 @@ impl Documents for Contended {
         self.inner.document(kind, id)
     }
 
-    fn edit(&self, edits: Vec<Edit>, sync: bool) -> StoreAnswer<'_, Replaced> {
+    fn edit(&self, edits: Vec<Edit>, sync: bool) -> StoreAnswer<'_, Edited> {
         Box::pin(async move {
             let take = |left: usize| left.checked_sub(1);
             let turn = self

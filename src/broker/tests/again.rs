@@ -31,6 +31,7 @@ impl Store for Watched {
         key: &'a LeaseKey,
         expected: Version,
         record: LeaseRecord,
+        standing: Option<Standing>,
     ) -> StoreAnswer<'a, Replaced> {
         Box::pin(async move {
             if self.fails.load(Ordering::SeqCst) {
@@ -38,8 +39,11 @@ impl Store for Watched {
             }
             self.entered.add_permits(1);
             self.before.acquire().await.unwrap().forget();
-            let replaced = self.inner.replace(key, expected, record.clone()).await?;
-            if replaced == Replaced::Done {
+            let replaced = self
+                .inner
+                .replace(key, expected, record.clone(), standing)
+                .await?;
+            if replaced.is_done() {
                 self.written.lock().unwrap().push(record);
             }
             self.after.acquire().await.unwrap().forget();
@@ -302,8 +306,8 @@ async fn a_lost_race_decides_again_and_keeps_what_it_has_until_then() {
     let mut record = known.record;
     let now = house.broker.clock.now();
     assert!(record.claim(&"office".into(), &failed, &"t2".into(), Trust::Plain, now));
-    let wrote = store.inner.replace(&key, known.version, record).await;
-    assert_eq!(wrote, Ok(Replaced::Done));
+    let wrote = store.inner.replace(&key, known.version, record, None).await;
+    assert!(wrote.unwrap().is_done());
     Watched::open(&store.before);
     let answer = moving.await.unwrap().unwrap();
     assert_eq!(host_of(&answer), (&failed, Reason::Tunnel));

@@ -3,8 +3,8 @@
 use redb::{ReadableTable, TableDefinition, WriteTransaction};
 
 use super::{Commit, Pending, Reply, failed, later, next_version};
-use crate::store::documents::{Document, Edit, Kind};
-use crate::store::{Replaced, StoreError, Version};
+use crate::store::documents::{Document, Edit, Edited, Kind};
+use crate::store::{StoreError, Version};
 
 /// Kind and id to version and text.
 pub(super) const DOCUMENTS: TableDefinition<'_, (&str, &str), (u64, &str)> =
@@ -23,7 +23,7 @@ pub(super) enum Call {
     Edit {
         edits: Vec<Edit>,
         sync: bool,
-        answer: Reply<Replaced>,
+        answer: Reply<Edited>,
     },
 }
 
@@ -92,7 +92,7 @@ fn document(id: &str, (version, text): (u64, &str)) -> Document {
 
 /// Looks at every version before it changes anything: the transaction is shared
 /// with other calls and cannot be taken back for this one.
-fn edit(transaction: &WriteTransaction, edits: &[Edit]) -> Result<Replaced, StoreError> {
+fn edit(transaction: &WriteTransaction, edits: &[Edit]) -> Result<Edited, StoreError> {
     let mut rows = transaction.open_table(DOCUMENTS).map_err(failed)?;
     for edit in edits {
         let key = (edit.kind.as_str(), edit.id.as_str());
@@ -101,7 +101,7 @@ fn edit(transaction: &WriteTransaction, edits: &[Edit]) -> Result<Replaced, Stor
             .map_err(failed)?
             .map_or(0, |row| row.value().0);
         if edit.expected.is_some_and(|expected| expected.0 != stored) {
-            return Ok(Replaced::Conflict);
+            return Ok(Edited::Conflict);
         }
     }
     for edit in edits {
@@ -114,5 +114,5 @@ fn edit(transaction: &WriteTransaction, edits: &[Edit]) -> Result<Replaced, Stor
             None => drop(rows.remove(key).map_err(failed)?),
         }
     }
-    Ok(Replaced::Done)
+    Ok(Edited::Done)
 }

@@ -99,12 +99,14 @@ fn replace(
     }
     if record.is_empty() {
         leases.remove(key).map_err(failed)?;
-        return Ok(Replaced::Done);
+        return Ok(Replaced::Done(Version::ABSENT));
     }
     let json = serde_json::to_vec(record).map_err(failed)?;
-    let row = (next_version(transaction)?, json.as_slice());
-    leases.insert(key, row).map_err(failed)?;
-    Ok(Replaced::Done)
+    let version = next_version(transaction)?;
+    leases
+        .insert(key, (version, json.as_slice()))
+        .map_err(failed)?;
+    Ok(Replaced::Done(Version(version)))
 }
 
 pub(super) fn all(

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::Postgres;
 use super::asking::Statement;
 use super::leases::number;
-use crate::store::{Document, Edit, Kind, Replaced, StoreError, Version};
+use crate::store::{Document, Edit, Edited, Kind, StoreError, Version};
 
 const OF_KIND: &str = "SELECT id, version, content FROM sessionguard.documents \
     WHERE kind = $1 AND content IS NOT NULL ORDER BY id";
@@ -54,7 +54,7 @@ impl Postgres {
         })
     }
 
-    pub(super) async fn edit_documents(&self, edits: Vec<Edit>) -> Result<Replaced, StoreError> {
+    pub(super) async fn edit_documents(&self, edits: Vec<Edit>) -> Result<Edited, StoreError> {
         let kinds: Vec<_> = edits.iter().map(|edit| edit.kind.as_str()).collect();
         let ids: Vec<_> = edits.iter().map(|edit| edit.id.as_str()).collect();
         let expected = edits.iter().map(|edit| edit.expected);
@@ -80,9 +80,9 @@ impl Postgres {
         };
         let row = answered.rows.first();
         match row.map(|row| self.column(row, 0)).transpose()? {
-            Some(true) => Ok(Replaced::Done),
+            Some(true) => Ok(Edited::Done),
             _ if answered.in_doubt => Err(self.in_doubt()),
-            _ => Ok(Replaced::Conflict),
+            _ => Ok(Edited::Conflict),
         }
     }
 }

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::Postgres;
 use super::asking::{Answered, Statement};
 use crate::placement::{LeaseKey, LeaseRecord, Timestamp};
-use crate::store::{Replaced, StoreError, Version, Versioned};
+use crate::store::{Replaced, Standing, StoreError, Version, Versioned};
 
 /// Rows read at a time where all are wanted: an answer has its time.
 const PAGE: usize = 2_000;
@@ -32,7 +32,7 @@ const REPLACE: &str = "UPDATE sessionguard.leases SET version = nextval('session
     changed_at = clock_timestamp() \
     WHERE key = $1 AND version = $4 AND record IS NOT NULL RETURNING version";
 
-const WRITTEN_BY: &str = "SELECT write FROM sessionguard.leases WHERE key = $1";
+const WRITTEN_BY: &str = "SELECT write, version FROM sessionguard.leases WHERE key = $1";
 
 impl Postgres {
     /// Learns what the database's clock says.
@@ -115,11 +115,12 @@ impl Postgres {
         key: &LeaseKey,
         expected: Version,
         record: LeaseRecord,
+        _standing: Option<Standing>,
     ) -> Result<Replaced, StoreError> {
         if record.is_empty() && expected == Version::ABSENT {
             let found = self.read_lease(key).await?;
             return Ok(match found.version {
-                Version::ABSENT => Replaced::Done,
+                Version::ABSENT => Replaced::Done(Version::ABSENT),
                 _ => Replaced::Conflict,
             });
         }
@@ -142,8 +143,8 @@ impl Postgres {
         let deadline = self.asking.deadline();
         let statement = Statement { sql, values };
         let answered = self.asking.ask_until(statement, deadline).await?;
-        if !answered.rows.is_empty() {
-            return Ok(Replaced::Done);
+        if let Some(row) = answered.rows.first() {
+            return Ok(Replaced::Done(Version(number(self.column(row, 0)?))));
         }
         if !answered.in_doubt {
             return Ok(Replaced::Conflict);
@@ -155,9 +156,10 @@ impl Postgres {
         };
         let answered = self.asking.ask_until(statement, deadline).await?;
         let row = answered.rows.first();
-        let writer: Option<Uuid> = row.map(|row| self.column(row, 0)).transpose()?;
-        match writer {
-            Some(writer) if write == writer => Ok(Replaced::Done),
+        match row {
+            Some(row) if write == self.column::<Uuid>(row, 0)? => {
+                Ok(Replaced::Done(Version(number(self.column(row, 1)?))))
+            }
             // Whether it was ours before that cannot be told.
             _ => Err(self.in_doubt()),
         }

@@ -10,7 +10,7 @@ async fn records_survive_closing_and_opening_again() {
     let before = {
         let store = Embedded::open(&path).unwrap();
         store
-            .replace(&ann, Version::ABSENT, record("a", "t1"))
+            .replace(&ann, Version::ABSENT, record("a", "t1"), None)
             .await
             .unwrap();
         store.read(&ann).await.unwrap()
@@ -83,12 +83,12 @@ async fn a_disk_that_failed_and_is_back_is_used_again() {
     let (store, full) = crate::store::embedded::on_a_disk_that_fails();
     let ann = key("ann");
     store
-        .replace(&ann, Version::ABSENT, record("a", "t1"))
+        .replace(&ann, Version::ABSENT, record("a", "t1"), None)
         .await
         .unwrap();
     full.store(true, std::sync::atomic::Ordering::SeqCst);
     let failed = store
-        .replace(&key("bob"), Version::ABSENT, record("a", "t2"))
+        .replace(&key("bob"), Version::ABSENT, record("a", "t2"), None)
         .await;
     assert!(
         matches!(failed, Err(StoreError::Failed { .. })),
@@ -97,9 +97,9 @@ async fn a_disk_that_failed_and_is_back_is_used_again() {
     full.store(false, std::sync::atomic::Ordering::SeqCst);
     assert_eq!(store.read(&ann).await.unwrap().record, record("a", "t1"));
     let again = store
-        .replace(&key("bob"), Version::ABSENT, record("a", "t2"))
+        .replace(&key("bob"), Version::ABSENT, record("a", "t2"), None)
         .await;
-    assert_eq!(again, Ok(Replaced::Done));
+    assert!(again.unwrap().is_done());
 }
 
 #[tokio::test]

@@ -33,7 +33,7 @@ pub(in crate::store::tests) async fn a_kind_lists_its_own_documents_in_the_order
     ];
     let edits = edits.map(|(kind, id, text)| edit(kind, id, None, Some(text)));
     let done = documents.edit(edits.to_vec(), true).await;
-    assert_eq!(done, Ok(Replaced::Done));
+    assert_eq!(done, Ok(Edited::Done));
     let modes = documents.documents(Kind::Mode).await.unwrap();
     assert_eq!(said(&modes), [("a", "online"), ("b", "drain")]);
     let report = documents.document(Kind::Report, "a").await.unwrap();
@@ -52,16 +52,16 @@ pub(in crate::store::tests) async fn edits_are_made_all_or_none(documents: Arc<d
         edit(Kind::Mode, "a", Some(Version::ABSENT), Some("online")),
     ];
     let late = documents.edit(others.to_vec(), true).await;
-    assert_eq!(late, Ok(Replaced::Conflict));
+    assert_eq!(late, Ok(Edited::Conflict));
     let all = documents.documents(Kind::Mode).await.unwrap();
     assert_eq!(all, std::slice::from_ref(&known));
 
     let removed = edit(Kind::Mode, "a", Some(known.version), None);
     let done = documents.edit(vec![removed.clone()], true).await;
-    assert_eq!(done, Ok(Replaced::Done));
+    assert_eq!(done, Ok(Edited::Done));
     assert_eq!(documents.documents(Kind::Mode).await, Ok(Vec::new()));
     // What was removed and came back is another writing.
     documents.edit(vec![first], true).await.unwrap();
     let stale = documents.edit(vec![removed], true).await;
-    assert_eq!(stale, Ok(Replaced::Conflict));
+    assert_eq!(stale, Ok(Edited::Conflict));
 }

@@ -6,8 +6,10 @@ pub(in crate::store::tests) async fn what_was_written_is_read_back(store: Arc<dy
     let ann = key("ann");
     assert_eq!(store.read(&ann).await.unwrap(), Versioned::default());
     let written = record("a", "t1");
-    let done = store.replace(&ann, Version::ABSENT, written.clone()).await;
-    assert_eq!(done, Ok(Replaced::Done));
+    let done = store
+        .replace(&ann, Version::ABSENT, written.clone(), None)
+        .await;
+    assert!(done.unwrap().is_done());
     let read = store.read(&ann).await.unwrap();
     assert_eq!(read.record, written);
     assert_ne!(read.version, Version::ABSENT);
@@ -20,11 +22,11 @@ pub(in crate::store::tests) async fn a_writer_who_read_before_another_wrote_lose
     let ann = key("ann");
     let first = record("a", "t1");
     store
-        .replace(&ann, Version::ABSENT, first.clone())
+        .replace(&ann, Version::ABSENT, first.clone(), None)
         .await
         .unwrap();
     let late = store
-        .replace(&ann, Version::ABSENT, record("b", "t2"))
+        .replace(&ann, Version::ABSENT, record("b", "t2"), None)
         .await;
     assert_eq!(late, Ok(Replaced::Conflict));
     assert_eq!(store.read(&ann).await.unwrap().record, first);
@@ -35,18 +37,18 @@ pub(in crate::store::tests) async fn an_empty_record_removes_the_key_and_an_old_
 ) {
     let ann = key("ann");
     store
-        .replace(&ann, Version::ABSENT, record("a", "t1"))
+        .replace(&ann, Version::ABSENT, record("a", "t1"), None)
         .await
         .unwrap();
     let old = store.read(&ann).await.unwrap().version;
-    let removed = store.replace(&ann, old, LeaseRecord::default()).await;
-    assert_eq!(removed, Ok(Replaced::Done));
+    let removed = store.replace(&ann, old, LeaseRecord::default(), None).await;
+    assert!(removed.unwrap().is_done());
     assert_eq!(store.read(&ann).await.unwrap(), Versioned::default());
     store
-        .replace(&ann, Version::ABSENT, record("b", "t2"))
+        .replace(&ann, Version::ABSENT, record("b", "t2"), None)
         .await
         .unwrap();
-    let stale = store.replace(&ann, old, record("c", "t3")).await;
+    let stale = store.replace(&ann, old, record("c", "t3"), None).await;
     assert_eq!(stale, Ok(Replaced::Conflict));
 }
 
@@ -58,12 +60,12 @@ pub(in crate::store::tests) async fn of_many_writers_at_once_exactly_one_wins(
     for n in 0..50 {
         let (store, ann) = (Arc::clone(&store), ann.clone());
         let record = record("a", &format!("t{n}"));
-        writers.spawn(async move { store.replace(&ann, Version::ABSENT, record).await });
+        writers.spawn(async move { store.replace(&ann, Version::ABSENT, record, None).await });
     }
     let outcomes = writers.join_all().await;
     let won = outcomes
         .iter()
-        .filter(|o| **o == Ok(Replaced::Done))
+        .filter(|o| o.as_ref().is_ok_and(|o| o.is_done()))
         .count();
     assert_eq!(won, 1, "{outcomes:?}");
 }
@@ -72,7 +74,7 @@ pub(in crate::store::tests) async fn all_lists_every_record_in_key_order(store: 
     for user in ["carl", "ann", "bob"] {
         let written = record("a", user);
         store
-            .replace(&key(user), Version::ABSENT, written)
+            .replace(&key(user), Version::ABSENT, written, None)
             .await
             .unwrap();
     }
@@ -86,8 +88,10 @@ pub(in crate::store::tests) async fn records_are_read_a_few_at_a_time_after_a_ke
 ) {
     for user in ["ann", "bob", "carl"] {
         let written = record("a", user);
-        let replaced = store.replace(&key(user), Version::ABSENT, written).await;
-        assert_eq!(replaced, Ok(Replaced::Done));
+        let replaced = store
+            .replace(&key(user), Version::ABSENT, written, None)
+            .await;
+        assert!(replaced.unwrap().is_done());
     }
     // Between two keys as well as at one, and past the last.
     for (after, most, wanted) in [

@@ -92,32 +92,36 @@ async fn a_claim_whose_answer_was_lost_is_known_to_be_ones_own() {
         let key = key(user);
         cable.next(wire);
         let claimed = store
-            .replace(&key, Version::ABSENT, record("a", "t1"))
+            .replace(&key, Version::ABSENT, record("a", "t1"), None)
             .await;
-        assert_eq!(claimed, Ok(Replaced::Done), "{user}");
+        assert!(claimed.unwrap().is_done(), "{user}");
         assert!(cable.was_cut());
         let first = store.read(&key).await.unwrap();
         assert!(first.record.tunnels(Timestamp::default()).count() == 1);
 
         cable.next(wire);
-        let moved = store.replace(&key, first.version, record("b", "t2")).await;
-        assert_eq!(moved, Ok(Replaced::Done), "{user}");
+        let moved = store
+            .replace(&key, first.version, record("b", "t2"), None)
+            .await;
+        assert!(moved.unwrap().is_done(), "{user}");
         assert!(cable.was_cut());
         let second = store.read(&key).await.unwrap();
         assert!(second.version > first.version);
 
         // A conflict is one as well: the loser does not take the winner's write for its own.
         cable.next(wire);
-        let late = store.replace(&key, first.version, record("c", "t3")).await;
-        assert!(late != Ok(Replaced::Done), "{late:?}");
+        let late = store
+            .replace(&key, first.version, record("c", "t3"), None)
+            .await;
+        assert!(!late.as_ref().is_ok_and(|late| late.is_done()), "{late:?}");
         assert!(cable.was_cut());
         assert_eq!(store.read(&key).await.unwrap().version, second.version);
 
         cable.next(wire);
         let gone = store
-            .replace(&key, second.version, LeaseRecord::default())
+            .replace(&key, second.version, LeaseRecord::default(), None)
             .await;
-        assert_eq!(gone, Ok(Replaced::Done), "{user}");
+        assert!(gone.unwrap().is_done(), "{user}");
         assert!(cable.was_cut());
         assert_eq!(store.read(&key).await, Ok(Versioned::default()));
     }
@@ -137,7 +141,7 @@ async fn an_edit_whose_answer_was_lost_is_made_once() {
     for wire in [Wire::LosesAnswer, Wire::LosesChange] {
         cable.next(wire);
         let both = ["a", "b"].map(|id| edit(id, Some(Version::ABSENT), Some("drain")));
-        assert_eq!(store.edit(both.to_vec(), true).await, Ok(Replaced::Done));
+        assert_eq!(store.edit(both.to_vec(), true).await, Ok(Edited::Done));
         assert!(cable.was_cut());
         let found = store.documents(Kind::Mode).await.unwrap();
         assert_eq!(found.len(), 2);
@@ -146,7 +150,7 @@ async fn an_edit_whose_answer_was_lost_is_made_once() {
         let gone = found
             .iter()
             .map(|one| edit(&one.id, Some(one.version), None));
-        assert_eq!(store.edit(gone.collect(), true).await, Ok(Replaced::Done));
+        assert_eq!(store.edit(gone.collect(), true).await, Ok(Edited::Done));
         assert!(cable.was_cut());
         assert_eq!(store.documents(Kind::Mode).await, Ok(Vec::new()));
     }
@@ -192,7 +196,7 @@ async fn a_silent_database_is_given_up_in_time_and_used_again_when_it_is_back() 
     server.thaw();
     let until = tokio::time::Instant::now() + Duration::from_secs(20);
     while let Err(error) = store
-        .replace(&key("ann"), Version::ABSENT, record("a", "t1"))
+        .replace(&key("ann"), Version::ABSENT, record("a", "t1"), None)
         .await
     {
         assert!(tokio::time::Instant::now() < until, "{error}");
@@ -221,7 +225,7 @@ async fn a_call_that_is_given_up_holds_nobody_up() {
     settings.pool_size = 1;
     let store = Arc::new(open(&settings).await.unwrap());
     let ann = key("ann");
-    let written = store.replace(&ann, Version::ABSENT, record("a", "t1"));
+    let written = store.replace(&ann, Version::ABSENT, record("a", "t1"), None);
     written.await.unwrap();
     let known = store.read(&ann).await.unwrap();
     // Somebody holds the row, so that the claim waits in the database.
@@ -230,7 +234,11 @@ async fn a_call_that_is_given_up_holds_nobody_up() {
     let waiting = {
         let store = Arc::clone(&store);
         let version = known.version;
-        tokio::spawn(async move { store.replace(&key("ann"), version, record("b", "t2")).await })
+        tokio::spawn(async move {
+            store
+                .replace(&key("ann"), version, record("b", "t2"), None)
+                .await
+        })
     };
     let waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' \
                  AND datname = current_database()";

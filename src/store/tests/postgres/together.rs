@@ -18,10 +18,12 @@ async fn one_of_many_replicas_wins_a_claim_and_all_read_it() {
     for n in 0..40 {
         let (replica, ann) = (Arc::clone(&replicas[n % 4]), ann.clone());
         let record = record("a", &format!("t{n}"));
-        claims.spawn(async move { replica.replace(&ann, Version::ABSENT, record).await });
+        claims.spawn(async move { replica.replace(&ann, Version::ABSENT, record, None).await });
     }
     let outcomes = claims.join_all().await;
-    let won = outcomes.iter().filter(|one| **one == Ok(Replaced::Done));
+    let won = outcomes
+        .iter()
+        .filter(|one| one.as_ref().is_ok_and(|one| one.is_done()));
     assert_eq!(won.count(), 1, "{outcomes:?}");
     let lost = outcomes
         .iter()
@@ -96,8 +98,8 @@ async fn leases_end_by_the_clock_of_the_database_whatever_that_of_the_replica_sa
     let mut record = LeaseRecord::default();
     assert!(record.claim(&farm, &host, &tunnel, Trust::Plain, theirs.now()));
     let ann = key("ann");
-    let written = other.replace(&ann, Version::ABSENT, record.clone());
-    assert_eq!(written.await, Ok(Replaced::Done));
+    let written = other.replace(&ann, Version::ABSENT, record.clone(), None);
+    assert!(written.await.unwrap().is_done());
 
     // The one whose clock is an hour ahead reads its own record back.
     let back = other.read(&key("ann")).await.unwrap().record;
@@ -126,7 +128,7 @@ async fn no_statement_has_a_name_and_no_setting_or_lock_outlives_it() {
     };
     let store = open(&settings).await.unwrap();
     let ann = key("ann");
-    let written = store.replace(&ann, Version::ABSENT, record("a", "t1"));
+    let written = store.replace(&ann, Version::ABSENT, record("a", "t1"), None);
     written.await.unwrap();
     store.all().await.unwrap();
     Documents::documents(&store, Kind::Mode).await.unwrap();
@@ -159,10 +161,15 @@ async fn what_was_removed_leaves_the_database_after_a_day() {
     };
     for user in ["ann", "bob"] {
         let (key, record) = (key(user), record("a", user));
-        store.replace(&key, Version::ABSENT, record).await.unwrap();
+        store
+            .replace(&key, Version::ABSENT, record, None)
+            .await
+            .unwrap();
         let version = store.read(&key).await.unwrap().version;
-        let removed = store.replace(&key, version, LeaseRecord::default()).await;
-        assert_eq!(removed, Ok(Replaced::Done));
+        let removed = store
+            .replace(&key, version, LeaseRecord::default(), None)
+            .await;
+        assert!(removed.unwrap().is_done());
     }
     let age = "UPDATE sessionguard.leases SET changed_at = now() - interval '25 hours' \
                WHERE key LIKE '%ann'";

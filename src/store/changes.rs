@@ -1,0 +1,51 @@
+//! What others write, as a store that replicas share tells it: as of one moment
+//! at a time, so that whoever decides by it decides by what once was.
+
+use super::{Answer, Document, Kind, LeaseKey, Versioned};
+use crate::placement::HostId;
+
+/// As of which version of what others placed on a host, or ordered for it, a
+/// claim was decided.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Standing {
+    /// The host that the claim is about.
+    pub host: HostId,
+    /// As [`Changed::standings`] told it; 0 where it told nothing of the host.
+    pub version: u64,
+}
+
+/// What tells of others' writing.
+pub trait Changes: Send + Sync + 'static {
+    /// All that was changed since `since`, by whomever, as of one moment; since
+    /// [`Mark::default`] all there is. What was told may be told again: its
+    /// version is the same then. A store of one process has nothing to tell.
+    fn changes(&self, since: Mark) -> Answer<'_, Changed>;
+}
+
+/// A moment of a store, to ask from on. It says nothing to anybody else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Mark {
+    /// All transactions before this one have ended and were told of.
+    pub(super) transaction: u64,
+    /// When the server began to run that told of them, microseconds; another
+    /// one may have lost some.
+    pub(super) server: i64,
+    /// How many connections had been lost by then.
+    pub(super) losses: u64,
+}
+
+/// What was changed.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Changed {
+    /// Lease records; an empty one was removed, and its version tells when.
+    pub leases: Vec<(LeaseKey, Versioned)>,
+    /// Documents by kind and id; `None`: removed.
+    pub documents: Vec<(Kind, String, Option<Document>)>,
+    /// Which version the standing of a host has by now.
+    pub standings: Vec<(HostId, u64)>,
+    /// To be asked from next.
+    pub mark: Mark,
+    /// It is all there is: what is not in it is not there, whatever was told
+    /// before.
+    pub whole: bool,
+}
