@@ -266,8 +266,7 @@ async fn overdue(end: &CancellationToken) {
 
 /// What is read off the stream while it passes.
 struct Watch {
-    framing: Framing,
-    stood_watch: StoodWatch,
+    guacd: StoodWatch,
     hold: Option<Hold>,
     stood: bool,
     /// guacd's `error` or `disconnect`: the number of the first `error`.
@@ -277,8 +276,7 @@ struct Watch {
 impl Watch {
     fn new(hold: Option<Hold>) -> Self {
         Self {
-            framing: Framing::new(),
-            stood_watch: StoodWatch::new(),
+            guacd: StoodWatch::new(),
             hold,
             stood: false,
             goodbye: None,
@@ -288,19 +286,15 @@ impl Watch {
     /// # Errors
     /// Once, where the framing is lost; the rest passes unseen.
     fn see(&mut self, bytes: &[u8]) -> Result<(), FramingError> {
-        let (stood_watch, goodbye) = (&mut self.stood_watch, &mut self.goodbye);
-        let scanned = self.framing.scan(bytes, |seen| {
-            stood_watch.see(seen);
-            match seen.opcode() {
-                "error" if goodbye.is_none() => {
-                    *goodbye = Some(seen.arg(1).and_then(|code| code.parse().ok()));
-                }
-                "disconnect" if goodbye.is_none() => *goodbye = Some(None),
-                _ => {}
+        let goodbye = &mut self.goodbye;
+        let scanned = self.guacd.see(bytes, |seen| match seen.opcode() {
+            "error" if goodbye.is_none() => {
+                *goodbye = Some(seen.arg(1).and_then(|code| code.parse().ok()));
             }
+            "disconnect" if goodbye.is_none() => *goodbye = Some(None),
+            _ => {}
         });
-        self.stood_watch.saw_bytes(bytes.len());
-        if !self.stood && self.stood_watch.verdict() == Verdict::Stood {
+        if !self.stood && self.guacd.verdict() == Verdict::Stood {
             self.stood = self.hold.is_some();
             if let Some(hold) = &self.hold {
                 hold.stood();
@@ -324,7 +318,7 @@ impl Watch {
 
     /// Whether an instruction of our own may stand here.
     fn may_speak(&self) -> bool {
-        self.framing.at_boundary()
+        self.guacd.at_boundary()
     }
 
     /// guacd's own goodbye says more than the end of its stream.
