@@ -30,6 +30,8 @@ pub struct Mark {
     /// When the server began to run that told of them, microseconds; another
     /// one may have lost some.
     pub(super) server: i64,
+    /// When it was, by the database's clock, milliseconds.
+    pub(super) at: u64,
     /// How many connections had been lost by then.
     pub(super) losses: u64,
 }

@@ -30,6 +30,19 @@ impl Kind {
             Self::Replica => "replica",
         }
     }
+
+    /// The kind that is stored under this name; `None` where only a newer
+    /// release knows it.
+    pub(super) fn from_stored(name: &str) -> Option<Self> {
+        let all = [
+            Self::Mode,
+            Self::Report,
+            Self::Key,
+            Self::Command,
+            Self::Replica,
+        ];
+        all.into_iter().find(|kind| kind.as_str() == name)
+    }
 }
 
 /// What became of edits.

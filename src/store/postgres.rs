@@ -7,14 +7,20 @@
 //! lost after one was sent, it is sent again under the same write id, and the
 //! row tells whose it is.
 //!
+//! A claim is conditional on its host as well: the database refuses it where
+//! another replica has claimed there, or given an order, which this one had not
+//! heard of when it decided. What it hears of comes as of one snapshot, so that
+//! to have heard of a host's version is to have heard of all that led to it.
+//!
 //! ```text
-//! leases | documents | decisions  one statement each
-//!            asking               deadlines, repeats, what an error means
-//!             pool                a link that is known to be good
-//!             dial                TCP, TLS, login, takes writes
+//! leases | documents | decisions | changes  one statement each
+//!                 asking                    deadlines, repeats, what an error means
+//!                 pool                      a link that is known to be good
+//!                 dial                      TCP, TLS, login, takes writes
 //! ```
 
 mod asking;
+mod changes;
 mod decisions;
 mod dial;
 mod documents;
@@ -23,6 +29,10 @@ mod leases;
 mod offset;
 mod pool;
 mod schema;
+#[cfg(test)]
+mod staged;
+
+use uuid::Uuid;
 
 use crate::clock::Clock;
 use crate::config::PostgresSettings;
@@ -44,6 +54,8 @@ pub struct Postgres {
     /// How far the database's clock is ahead of ours. Leases are dated by its
     /// clock in the database, and by ours where they are used.
     offset: Offset,
+    /// Who writes: nobody else, in any life.
+    replica: Uuid,
 }
 
 impl Postgres {
@@ -62,6 +74,7 @@ impl Postgres {
         let store = Self {
             asking,
             offset: Offset::default(),
+            replica: Uuid::new_v4(),
         };
         store.read_clock().await?;
         Ok(store)
@@ -102,12 +115,7 @@ impl Store for Postgres {
 
 impl Changes for Postgres {
     fn changes(&self, since: Mark) -> Answer<'_, Changed> {
-        Box::pin(async move {
-            Ok(Changed {
-                mark: since,
-                ..Changed::default()
-            })
-        })
+        Box::pin(self.read_changes(since))
     }
 }
 

@@ -29,9 +29,9 @@ fn record(host: &str, tunnel: &str) -> LeaseRecord {
 }
 
 /// All that a store does.
-trait Whole: Store + Documents + Archive {}
+trait Whole: Store + Documents + Archive + Changes {}
 
-impl<T: Store + Documents + Archive> Whole for T {}
+impl<T: Store + Documents + Archive + Changes> Whole for T {}
 
 fn embedded() -> (tempfile::TempDir, Arc<dyn Whole>) {
     let folder = tempfile::tempdir().unwrap();

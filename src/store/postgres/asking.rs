@@ -68,6 +68,11 @@ impl Asking {
         self.pool.manager().whereabouts()
     }
 
+    /// How many connections were lost so far.
+    pub(super) fn losses(&self) -> u64 {
+        self.pool.manager().losses()
+    }
+
     fn patience(&self) -> Duration {
         self.pool.manager().settings().query_timeout
     }
@@ -153,8 +158,14 @@ impl Asking {
                         Failed::Refused(said)
                     }
                     // Left as it is, so that the connection is given up.
-                    Effect::WrongDatabase => Failed::Before(said),
-                    Effect::Unknown => Failed::Lost(said),
+                    Effect::WrongDatabase => {
+                        self.pool.manager().note_loss();
+                        Failed::Before(said)
+                    }
+                    Effect::Unknown => {
+                        self.pool.manager().note_loss();
+                        Failed::Lost(said)
+                    }
                 })
             }
         }

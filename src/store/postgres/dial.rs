@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -31,6 +32,8 @@ pub(super) struct Dialer {
     settings: PostgresSettings,
     login: Config,
     tls: Option<Connector>,
+    /// Connections that were lost so far.
+    losses: AtomicU64,
 }
 
 impl Dialer {
@@ -51,11 +54,21 @@ impl Dialer {
             settings,
             login,
             tls,
+            losses: AtomicU64::new(0),
         }
     }
 
     pub(super) fn settings(&self) -> &PostgresSettings {
         &self.settings
+    }
+
+    pub(super) fn losses(&self) -> u64 {
+        self.losses.load(Ordering::SeqCst)
+    }
+
+    /// A connection was lost: whoever answers on the next one may know less.
+    pub(super) fn note_loss(&self) {
+        self.losses.fetch_add(1, Ordering::SeqCst);
     }
 
     pub(super) fn whereabouts(&self) -> Whereabouts {

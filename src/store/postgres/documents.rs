@@ -15,7 +15,7 @@ const OF_KIND: &str = "SELECT id, version, content FROM sessionguard.documents \
 const ONE: &str = "SELECT id, version, content FROM sessionguard.documents \
     WHERE kind = $1 AND id = $2 AND content IS NOT NULL";
 
-const EDIT: &str = "SELECT sessionguard.edit($1, $2, $3, $4, $5)";
+const EDIT: &str = "SELECT sessionguard.edit($1, $2, $3, $4, $5, $6)";
 
 impl Postgres {
     pub(super) async fn documents_of(&self, kind: Kind) -> Result<Vec<Document>, StoreError> {
@@ -70,6 +70,7 @@ impl Postgres {
                 (&expected, Type::INT8_ARRAY),
                 (&contents, Type::TEXT_ARRAY),
                 (&write, Type::UUID),
+                (&self.replica, Type::UUID),
             ],
         };
         // Whatever there is may have become newer since: what was lost must not

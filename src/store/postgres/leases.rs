@@ -22,17 +22,8 @@ const AFTER: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigi
     FROM sessionguard.leases WHERE key > $1 COLLATE \"C\" AND record IS NOT NULL \
     ORDER BY key LIMIT $2";
 
-const CREATE: &str = "INSERT INTO sessionguard.leases AS l (key, record, write) VALUES ($1, $2, $3) \
-    ON CONFLICT (key) DO UPDATE SET version = excluded.version, record = excluded.record, \
-    write = excluded.write, transaction = excluded.transaction, changed_at = excluded.changed_at \
-    WHERE l.record IS NULL RETURNING version";
-
-const REPLACE: &str = "UPDATE sessionguard.leases SET version = nextval('sessionguard.versions'), \
-    record = $2, write = $3, transaction = pg_current_xact_id()::text::bigint, \
-    changed_at = clock_timestamp() \
-    WHERE key = $1 AND version = $4 AND record IS NOT NULL RETURNING version";
-
-const WRITTEN_BY: &str = "SELECT write, version FROM sessionguard.leases WHERE key = $1";
+pub(super) const CLAIM: &str =
+    "SELECT outcome, written FROM sessionguard.claim($1, $2, $3, $4, $5, $6, $7)";
 
 impl Postgres {
     /// Learns what the database's clock says.
@@ -115,7 +106,7 @@ impl Postgres {
         key: &LeaseKey,
         expected: Version,
         record: LeaseRecord,
-        _standing: Option<Standing>,
+        standing: Option<Standing>,
     ) -> Result<Replaced, StoreError> {
         if record.is_empty() && expected == Version::ABSENT {
             let found = self.read_lease(key).await?;
@@ -129,53 +120,33 @@ impl Postgres {
             false => Some(encode(record.shifted(self.offset.millis()))?),
         };
         let (key, write) = (key.as_str(), Uuid::new_v4());
-        let version = i64::try_from(expected.0).unwrap_or(i64::MAX);
-        let values: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 4] = [
-            (&key, Type::TEXT),
-            (&json, Type::TEXT),
-            (&write, Type::UUID),
-            (&version, Type::INT8),
-        ];
-        let (sql, values) = match expected {
-            Version::ABSENT => (CREATE, values.get(..3).unwrap_or_default()),
-            _ => (REPLACE, values.as_slice()),
-        };
-        let deadline = self.asking.deadline();
-        let statement = Statement { sql, values };
-        let answered = self.asking.ask_until(statement, deadline).await?;
-        if let Some(row) = answered.rows.first() {
-            return Ok(Replaced::Done(Version(number(self.column(row, 0)?))));
-        }
-        if !answered.in_doubt {
-            return Ok(Replaced::Conflict);
-        }
-        // Somebody wrote: the try that was lost, or another caller.
+        let expected = i64::try_from(expected.0).unwrap_or(i64::MAX);
+        let host = standing.as_ref().map(|standing| standing.host.as_str());
+        let seen = standing.as_ref().map(|standing| standing.version);
+        let seen = seen.map(|version| i64::try_from(version).unwrap_or(i64::MAX));
         let statement = Statement {
-            sql: WRITTEN_BY,
-            values: &[(&key, Type::TEXT)],
+            sql: CLAIM,
+            values: &[
+                (&key, Type::TEXT),
+                (&expected, Type::INT8),
+                (&json, Type::TEXT),
+                (&write, Type::UUID),
+                (&host, Type::TEXT),
+                (&seen, Type::INT8),
+                (&self.replica, Type::UUID),
+            ],
         };
-        let answered = self.asking.ask_until(statement, deadline).await?;
+        let answered = self.asking.ask(statement).await?;
         let row = answered.rows.first();
-        match row {
-            Some(row) if write == self.column::<Uuid>(row, 0)? => {
-                Ok(Replaced::Done(Version(number(self.column(row, 1)?))))
-            }
-            // Whether it was ours before that cannot be told.
-            _ => Err(self.in_doubt()),
+        let row = row.ok_or_else(|| self.asking.whereabouts().silent())?;
+        match self.column(row, 0)? {
+            "done" => Ok(Replaced::Done(Version(number(self.column(row, 1)?)))),
+            "behind" => Ok(Replaced::Behind),
+            // Somebody wrote: the try that was lost, before another did, or
+            // another alone. That cannot be told.
+            _ if answered.in_doubt => Err(self.in_doubt()),
+            _ => Ok(Replaced::Conflict),
         }
-    }
-
-    /// Keeps everybody from writing the record until what it gives is dropped.
-    #[cfg(test)]
-    pub(in crate::store) async fn hold_lease(&self, key: &LeaseKey) -> impl Drop + use<> {
-        let link = self.asking.lend().await.unwrap();
-        link.owes_answer(true);
-        link.client.batch_execute("BEGIN").await.unwrap();
-        let lock = "SELECT 1 FROM sessionguard.leases WHERE key = $1 FOR UPDATE";
-        let values: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 1] =
-            [(&key.as_str(), Type::TEXT)];
-        link.client.query_typed(lock, &values).await.unwrap();
-        link
     }
 
     pub(super) fn in_doubt(&self) -> StoreError {
@@ -193,11 +164,16 @@ impl Postgres {
         let Some((version, json)) = version.zip(json) else {
             return Ok(None);
         };
-        let record: LeaseRecord = serde_json::from_str(json).map_err(failed)?;
         Ok(Some(Versioned {
             version: Version(number(version)),
-            record: record.shifted(self.offset.millis().saturating_neg()),
+            record: self.decode(json)?,
         }))
+    }
+
+    /// A stored record, dated by our clock.
+    pub(super) fn decode(&self, json: &str) -> Result<LeaseRecord, StoreError> {
+        let record: LeaseRecord = serde_json::from_str(json).map_err(failed)?;
+        Ok(record.shifted(self.offset.millis().saturating_neg()))
     }
 
     /// A column of a row, as the schema has it.
@@ -211,7 +187,7 @@ impl Postgres {
     }
 }
 
-fn encode(record: LeaseRecord) -> Result<String, StoreError> {
+pub(super) fn encode(record: LeaseRecord) -> Result<String, StoreError> {
     serde_json::to_string(&record).map_err(failed)
 }
 

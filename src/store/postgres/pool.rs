@@ -71,7 +71,13 @@ impl Manager for Dialer {
     async fn recycle(&self, link: &mut Link, _: &Metrics) -> RecycleResult<StoreError> {
         match link.is_good() {
             true => Ok(()),
-            false => Err(RecycleError::message("lost or owes an answer")),
+            false => {
+                // One that owes an answer is given up by us, or was noted.
+                if !link.owes_answer.load(Ordering::Relaxed) {
+                    self.note_loss();
+                }
+                Err(RecycleError::message("lost or owes an answer"))
+            }
         }
     }
 }

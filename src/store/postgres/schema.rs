@@ -14,7 +14,10 @@ use crate::store::StoreError;
 
 /// The steps, in order; the first has the number 1. What was released is never
 /// changed: a new step goes on from there.
-pub(super) const STEPS: &[&str] = &[include_str!("../migrations/0001_first.sql")];
+pub(super) const STEPS: &[&str] = &[
+    include_str!("../migrations/0001_first.sql"),
+    include_str!("../migrations/0002_hosts.sql"),
+];
 
 /// For all steps together, however much there is to change.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -132,3 +132,18 @@ async fn decisions_are_there_after_closing_and_opening_again() {
     let store = Embedded::open(&path).unwrap();
     assert_eq!(store.decision(one.id).await, Ok(Some(one.json)));
 }
+
+#[tokio::test]
+async fn a_file_has_one_writer_who_is_never_behind_and_has_nothing_to_be_told() {
+    let (_folder, store) = embedded();
+    for (user, version) in [("ann", 7), ("bob", 0)] {
+        let host = HostId::from("a");
+        let standing = Some(Standing { host, version });
+        let claimed = store
+            .replace(&key(user), Version::ABSENT, record("a", user), standing)
+            .await;
+        assert!(claimed.unwrap().is_done(), "{user}");
+    }
+    let told = store.changes(Mark::default()).await;
+    assert_eq!(told, Ok(Changed::default()));
+}

@@ -46,6 +46,24 @@ pub(super) async fn pooled() -> Option<Arc<dyn Whole>> {
     Some(Arc::new(store.unwrap()))
 }
 
+/// Two replicas on an empty database.
+pub(super) async fn two() -> Option<[Arc<Postgres>; 2]> {
+    let server = server::shared()?;
+    Some(two_on(&settings(server.port, &server.database())).await)
+}
+
+/// The same behind a pooler.
+pub(super) async fn two_pooled() -> Option<[Arc<Postgres>; 2]> {
+    let (server, pooler) = (server::shared()?, server::shared_pooler()?);
+    Some(two_on(&settings(pooler.port, &server.database())).await)
+}
+
+async fn two_on(settings: &PostgresSettings) -> [Arc<Postgres>; 2] {
+    let one = open(settings).await.unwrap();
+    let other = open(settings).await.unwrap();
+    [Arc::new(one), Arc::new(other)]
+}
+
 /// A database of the shared server, and how it is reached.
 fn database() -> Option<(&'static Server, PostgresSettings)> {
     let server = server::shared()?;
@@ -53,5 +71,6 @@ fn database() -> Option<(&'static Server, PostgresSettings)> {
 }
 
 mod doubt;
+mod feed;
 mod login;
 mod together;

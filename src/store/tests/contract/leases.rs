@@ -108,3 +108,24 @@ pub(in crate::store::tests) async fn records_are_read_a_few_at_a_time_after_a_ke
         assert_eq!(keys, wanted, "{most} after {after:?}");
     }
 }
+
+pub(in crate::store::tests) async fn a_write_gives_the_version_to_name_next_removals_included(
+    store: Arc<dyn Whole>,
+) {
+    let ann = key("ann");
+    let mut known = Version::ABSENT;
+    for tunnel in ["t1", "t2", "", "t3", "", "t4"] {
+        let next = match tunnel {
+            "" => LeaseRecord::default(),
+            tunnel => record("a", tunnel),
+        };
+        let written = store.replace(&ann, known, next.clone(), None).await;
+        let Ok(Replaced::Done(version)) = written else {
+            panic!("{tunnel}: {written:?}")
+        };
+        let read = store.read(&ann).await.unwrap();
+        assert_eq!(read.record, next);
+        assert!(next.is_empty() || read.version == version, "{read:?}");
+        known = version;
+    }
+}

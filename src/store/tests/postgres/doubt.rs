@@ -56,7 +56,7 @@ async fn carry(mut near: TcpStream, mut far: TcpStream, mode: Arc<AtomicU8>) {
             count = near.read(&mut asked) => {
                 let Ok(count @ 1..) = count else { return };
                 let bytes = &asked[..count];
-                let words: &[&[u8]] = &[b"INSERT INTO sessionguard.leases", b"UPDATE sessionguard.leases", b"sessionguard.edit("];
+                let words: &[&[u8]] = &[b"sessionguard.claim(", b"sessionguard.edit("];
                 let is_change = words.iter().any(|word| bytes.windows(word.len()).any(|part| part == *word));
                 if is_change {
                     match mode.swap(Wire::Whole as u8, Ordering::SeqCst) {
