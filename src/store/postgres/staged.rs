@@ -10,6 +10,7 @@ use super::leases::{CLAIM, encode};
 use super::pool::Lent;
 use super::schema::STEPS;
 use crate::placement::{LeaseKey, LeaseRecord};
+use crate::store::Standing;
 
 /// A transaction that has not ended.
 pub(in crate::store) struct Begun(Lent);
@@ -44,17 +45,19 @@ impl Postgres {
         &self,
         key: &LeaseKey,
         record: &LeaseRecord,
+        standing: Option<&Standing>,
     ) -> Begun {
         let link = self.begin("BEGIN").await;
         let json = encode(record.clone()).unwrap();
-        let none: Option<&str> = None;
+        let host = standing.map(|standing| standing.host.as_str());
+        let seen = standing.map(|standing| i64::try_from(standing.version).unwrap());
         let values: [(&(dyn ToSql + Sync), Type); 7] = [
             (&key.as_str(), Type::TEXT),
             (&0_i64, Type::INT8),
             (&json, Type::TEXT),
             (&Uuid::new_v4(), Type::UUID),
-            (&none, Type::TEXT),
-            (&None::<i64>, Type::INT8),
+            (&host, Type::TEXT),
+            (&seen, Type::INT8),
             (&self.replica, Type::UUID),
         ];
         let done = link.client.query_typed(CLAIM, &values).await.unwrap();

@@ -70,6 +70,7 @@ fn database() -> Option<(&'static Server, PostgresSettings)> {
     Some((server, settings(server.port, &server.database())))
 }
 
+mod claims;
 mod doubt;
 mod feed;
 mod login;

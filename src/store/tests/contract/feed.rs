@@ -150,7 +150,7 @@ pub(in crate::store::tests) async fn what_many_write_at_once_is_told_in_order_an
 pub(in crate::store::tests) async fn what_is_committed_late_is_told_then_and_the_rest_before(
     [one, other]: [Arc<Postgres>; 2],
 ) {
-    let begun = one.begin_claim(&key("ann"), &record("a", "t1")).await;
+    let begun = one.begin_claim(&key("ann"), &record("a", "t1"), None).await;
     let first = write(&other, "bob", "t2").await;
     let told = other.changes(Mark::default()).await.unwrap();
     assert_eq!(users(&told), [key("bob")]);

@@ -88,11 +88,15 @@ async fn a_claim_whose_answer_was_lost_is_known_to_be_ones_own() {
     let cable = Cable::lay(settings.address.port).await;
     settings.address.port = cable.port;
     let store = open(&settings).await.unwrap();
+    let on = |host: &str| {
+        let (host, version) = (HostId::from(host), 0);
+        Some(Standing { host, version })
+    };
     for (user, wire) in [("ann", Wire::LosesAnswer), ("bob", Wire::LosesChange)] {
         let key = key(user);
         cable.next(wire);
         let claimed = store
-            .replace(&key, Version::ABSENT, record("a", "t1"), None)
+            .replace(&key, Version::ABSENT, record("a", "t1"), on("a"))
             .await;
         assert!(claimed.unwrap().is_done(), "{user}");
         assert!(cable.was_cut());
@@ -101,7 +105,7 @@ async fn a_claim_whose_answer_was_lost_is_known_to_be_ones_own() {
 
         cable.next(wire);
         let moved = store
-            .replace(&key, first.version, record("b", "t2"), None)
+            .replace(&key, first.version, record("b", "t2"), on("b"))
             .await;
         assert!(moved.unwrap().is_done(), "{user}");
         assert!(cable.was_cut());
