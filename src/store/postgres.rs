@@ -20,6 +20,7 @@
 //! ```
 
 mod asking;
+mod carried;
 mod changes;
 mod decisions;
 mod dial;

@@ -1,6 +1,7 @@
 //! One statement at a time, within the time for an answer: sent again where that
 //! is safe, and what it means where it fails.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout_at};
@@ -41,6 +42,7 @@ pub(super) struct Answered {
 #[derive(Debug)]
 pub(super) struct Asking {
     pool: Pool,
+    dialer: Arc<Dialer>,
     clock: Clock,
 }
 
@@ -60,21 +62,26 @@ impl Asking {
         tls: Option<Connector>,
         clock: Clock,
     ) -> Result<Self, StoreError> {
-        let pool = pool(Dialer::new(settings, tls))?;
-        Ok(Self { pool, clock })
+        let dialer = Arc::new(Dialer::new(settings, tls));
+        let pool = pool(Arc::clone(&dialer))?;
+        Ok(Self {
+            pool,
+            dialer,
+            clock,
+        })
     }
 
     pub(super) fn whereabouts(&self) -> Whereabouts {
-        self.pool.manager().whereabouts()
+        self.dialer.whereabouts()
     }
 
     /// How many connections were lost so far.
     pub(super) fn losses(&self) -> u64 {
-        self.pool.manager().losses()
+        self.dialer.losses()
     }
 
     fn patience(&self) -> Duration {
-        self.pool.manager().settings().query_timeout
+        self.dialer.settings().query_timeout
     }
 
     /// By when an answer that is asked for now must be there.
@@ -84,7 +91,7 @@ impl Asking {
 
     /// A connection for more than one statement.
     pub(super) async fn lend(&self) -> Result<Lent, StoreError> {
-        lend(&self.pool).await
+        lend(&self.pool, &self.dialer).await
     }
 
     /// Asks for something that may be asked any number of times.
@@ -137,9 +144,10 @@ impl Asking {
 
     async fn once(&self, statement: Statement<'_>) -> Result<Answered, Failed> {
         let link = self.lend().await.map_err(Failed::Before)?;
+        let client = link.client().map_err(Failed::Before)?;
         link.owes_answer(true);
         let sent = self.clock.now();
-        let asked = link.client.query_typed(statement.sql, statement.values);
+        let asked = client.query_typed(statement.sql, statement.values);
         match asked.await {
             Ok(rows) => {
                 link.owes_answer(false);
@@ -159,11 +167,11 @@ impl Asking {
                     }
                     // Left as it is, so that the connection is given up.
                     Effect::WrongDatabase => {
-                        self.pool.manager().note_loss();
+                        self.dialer.note_loss();
                         Failed::Before(said)
                     }
                     Effect::Unknown => {
-                        self.pool.manager().note_loss();
+                        self.dialer.note_loss();
                         Failed::Lost(said)
                     }
                 })

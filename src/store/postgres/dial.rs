@@ -11,13 +11,13 @@ use std::time::Duration;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, lookup_host};
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 use tokio_postgres::config::SslMode;
 use tokio_postgres::tls::{ChannelBinding, NoTls, TlsConnect, TlsStream};
-use tokio_postgres::{Client, Config};
+use tokio_postgres::{Client, Config, Connection};
 
 use super::error::{Cause, Whereabouts};
-use super::pool::Link;
 use crate::config::PostgresSettings;
 use crate::store::StoreError;
 use crate::tls::{ConnectError, Connector, Stream};
@@ -26,6 +26,9 @@ use crate::tls::{ConnectError, Connector, Stream};
 const KEEPALIVE: TcpKeepalive = TcpKeepalive::new()
     .with_time(Duration::from_secs(15))
     .with_interval(Duration::from_secs(5));
+
+/// A connection, and the task that moves it along.
+type Connected = (Client, JoinHandle<()>);
 
 /// Who makes connections.
 pub(super) struct Dialer {
@@ -80,13 +83,13 @@ impl Dialer {
 
     /// A connection to the first of the name's addresses that takes writes:
     /// after a failover the old primary may still answer.
-    pub(super) async fn dial(&self) -> Result<Link, StoreError> {
+    pub(super) async fn dial(&self) -> Result<Connected, StoreError> {
         let until = Instant::now() + self.settings.connect_timeout;
         let dialled = self.try_all(until).await;
         dialled.map_err(|cause| cause.at(self.whereabouts()))
     }
 
-    async fn try_all(&self, until: Instant) -> Result<Link, Cause> {
+    async fn try_all(&self, until: Instant) -> Result<Connected, Cause> {
         let address = &self.settings.address;
         let name = (address.host.as_str(), address.port);
         let found = timeout_at(until, lookup_host(name)).await;
@@ -99,48 +102,49 @@ impl Dialer {
             let share = until.saturating_duration_since(Instant::now()) / left;
             let tried = timeout_at(Instant::now() + share, self.try_one(*address)).await;
             match tried.unwrap_or(Err(Cause::Slow)) {
-                Ok(link) => return Ok(link),
+                Ok(connected) => return Ok(connected),
                 Err(cause) => why = Some(cause),
             }
         }
         Err(why.unwrap_or(Cause::NoAddress))
     }
 
-    async fn try_one(&self, address: SocketAddr) -> Result<Link, Cause> {
+    async fn try_one(&self, address: SocketAddr) -> Result<Connected, Cause> {
         let socket = TcpStream::connect(address).await.map_err(Cause::Connect)?;
         let tuned = socket.set_nodelay(true);
         let tuned = tuned.and_then(|()| SockRef::from(&socket).set_tcp_keepalive(&KEEPALIVE));
         tuned.map_err(Cause::Connect)?;
-        let link = match &self.tls {
+        let (client, task) = match &self.tls {
             Some(connector) => {
                 let handshake = Handshake(connector.clone());
                 let (client, connection) = self.login.connect_raw(socket, handshake).await?;
-                link(client, connection)
+                moved_along(client, connection)
             }
             None => {
                 let (client, connection) = self.login.connect_raw(socket, NoTls).await?;
-                link(client, connection)
+                moved_along(client, connection)
             }
         };
         let reads = "SELECT current_setting('transaction_read_only') = 'on'";
-        let row = link.client.query_typed_one(reads, &[]).await?;
+        let row = client.query_typed_one(reads, &[]).await?;
         match row.try_get(0)? {
             true => Err(Cause::ReadOnly),
-            false => Ok(link),
+            false => Ok((client, task)),
         }
     }
 }
 
 /// The connection is moved along by a task of its own.
-fn link<T>(client: Client, connection: tokio_postgres::Connection<TcpStream, T>) -> Link
+pub(super) fn moved_along<S, T>(client: Client, connection: Connection<S, T>) -> Connected
 where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let task = tokio::spawn(async move {
         // Whoever asks next is told; what it says besides is of no use to us.
         let _ = connection.await;
     });
-    Link::new(client, task.abort_handle())
+    (client, task)
 }
 
 /// Without the password.

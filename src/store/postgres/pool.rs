@@ -1,35 +1,35 @@
 //! Connections that are kept and lent out one call at a time.
+//!
+//! The pool keeps a cache of statements with names as well; nobody here asks it
+//! for one, since a pooler in between has none of them.
 
-use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use deadpool::managed::{
-    Manager, Metrics, Object, PoolError, QueueMode, RecycleError, RecycleResult,
+use deadpool_postgres::{
+    Connect, Hook, HookError, Manager, ManagerConfig, Object, PoolError, QueueMode, RecyclingMethod,
 };
-use tokio::task::AbortHandle;
-use tokio_postgres::Client;
+use tokio::task::JoinHandle;
+use tokio_postgres::{Client, Config, Error};
 
-use super::dial::Dialer;
+use super::carried::{carried, carry};
+use super::dial::{Dialer, moved_along};
 use crate::store::StoreError;
 
-pub(super) type Pool = deadpool::managed::Pool<Dialer>;
-pub(super) type Lent = Object<Dialer>;
+pub(super) type Pool = deadpool_postgres::Pool;
 
-/// One connection.
-pub(super) struct Link {
-    pub(super) client: Client,
-    task: AbortHandle,
+/// One connection, for one call.
+pub(super) struct Lent {
+    // INVARIANT: `Some` until dropped.
+    object: Option<Object>,
     /// It was asked something that it has not answered.
     owes_answer: AtomicBool,
 }
 
-impl Link {
-    pub(super) fn new(client: Client, task: AbortHandle) -> Self {
-        Self {
-            client,
-            task,
-            owes_answer: AtomicBool::new(false),
-        }
+impl Lent {
+    pub(super) fn client(&self) -> Result<&Client, StoreError> {
+        let object = self.object.as_ref().ok_or(StoreError::Closed)?;
+        Ok(object)
     }
 
     /// To be set before something is asked and cleared once it was answered: a
@@ -37,69 +37,76 @@ impl Link {
     pub(super) fn owes_answer(&self, owes: bool) {
         self.owes_answer.store(owes, Ordering::Relaxed);
     }
-
-    fn is_good(&self) -> bool {
-        !self.owes_answer.load(Ordering::Relaxed) && !self.client.is_closed()
-    }
 }
 
-impl fmt::Debug for Link {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Link")
-            .field("owes_answer", &self.owes_answer)
-            .finish_non_exhaustive()
-    }
-}
-
-impl Drop for Link {
+impl Drop for Lent {
     fn drop(&mut self) {
-        // One that is silent would not take a farewell either.
         if self.owes_answer.load(Ordering::Relaxed) {
-            self.task.abort();
+            // Out of the pool, and closed without a farewell: one that is
+            // silent would not take it either.
+            drop(self.object.take().map(Object::take));
         }
     }
 }
 
-impl Manager for Dialer {
-    type Type = Link;
-    type Error = StoreError;
+/// Makes the pool's connections. What they are made with the dialer knows.
+struct Dialling(Arc<Dialer>);
 
-    async fn create(&self) -> Result<Link, StoreError> {
-        self.dial().await
-    }
+type Connected = Result<(Client, JoinHandle<()>), Error>;
 
-    async fn recycle(&self, link: &mut Link, _: &Metrics) -> RecycleResult<StoreError> {
-        match link.is_good() {
-            true => Ok(()),
-            false => {
-                // One that owes an answer is given up by us, or was noted.
-                if !link.owes_answer.load(Ordering::Relaxed) {
-                    self.note_loss();
+impl Connect for Dialling {
+    fn connect(
+        &self,
+        _: &Config,
+    ) -> std::pin::Pin<Box<dyn Future<Output = Connected> + Send + '_>> {
+        Box::pin(async {
+            match self.0.dial().await {
+                Ok(connected) => Ok(connected),
+                Err(reason) => {
+                    let (client, connection) = carry(reason).await?;
+                    Ok(moved_along(client, connection))
                 }
-                Err(RecycleError::message("lost or owes an answer"))
             }
-        }
+        })
     }
 }
 
-pub(super) fn pool(dialer: Dialer) -> Result<Pool, StoreError> {
+pub(super) fn pool(dialer: Arc<Dialer>) -> Result<Pool, StoreError> {
     let most = dialer.settings().pool_size;
-    // The one used last is the one most likely to be good.
-    let pool = Pool::builder(dialer)
+    let noted = Arc::clone(&dialer);
+    let config = ManagerConfig {
+        recycling_method: RecyclingMethod::Fast,
+    };
+    let manager = Manager::from_connect(Config::new(), Dialling(dialer), config);
+    let pool = Pool::builder(manager)
         .max_size(most)
+        // The one used last is the one most likely to be good.
         .queue_mode(QueueMode::Lifo)
+        .pre_recycle(Hook::sync_fn(move |client, _| match client.is_closed() {
+            false => Ok(()),
+            true => {
+                noted.note_loss();
+                Err(HookError::message("lost"))
+            }
+        }))
         .build();
     // It fails with timeouts and no runtime only, and there are none.
     pool.map_err(|_| StoreError::Closed)
 }
 
 /// A connection that is good as far as is known.
-pub(super) async fn lend(pool: &Pool) -> Result<Lent, StoreError> {
-    pool.get().await.map_err(|error| match error {
-        PoolError::Backend(error) => error,
+pub(super) async fn lend(pool: &Pool, dialer: &Dialer) -> Result<Lent, StoreError> {
+    let lent = pool.get().await.map_err(|error| match error {
+        PoolError::Backend(error) => {
+            carried(&error).unwrap_or_else(|| dialer.whereabouts().said(&error))
+        }
         PoolError::Closed
         | PoolError::Timeout(_)
         | PoolError::NoRuntimeSpecified
         | PoolError::PostCreateHook(_) => StoreError::Closed,
+    });
+    Ok(Lent {
+        object: Some(lent?),
+        owes_answer: AtomicBool::new(false),
     })
 }

@@ -96,8 +96,9 @@ pub(super) async fn bring_up_to_date(asking: &Asking) -> Result<(), StoreError> 
         return Ok(());
     }
     let link = asking.lend().await?;
+    let client = link.client()?;
     link.owes_answer(true);
-    let stepped = timeout(PATIENCE, step(&link.client)).await;
+    let stepped = timeout(PATIENCE, step(client)).await;
     match stepped {
         Ok(Ok(())) => {
             link.owes_answer(false);

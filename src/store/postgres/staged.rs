@@ -17,7 +17,12 @@ pub(in crate::store) struct Begun(Lent);
 
 impl Begun {
     pub(in crate::store) async fn commit(self) {
-        self.0.client.batch_execute("COMMIT").await.unwrap();
+        self.0
+            .client()
+            .unwrap()
+            .batch_execute("COMMIT")
+            .await
+            .unwrap();
         self.0.owes_answer(false);
     }
 }
@@ -27,7 +32,7 @@ impl Postgres {
         let link = self.asking.lend().await.unwrap();
         // Dropped in the middle of it the connection is given up.
         link.owes_answer(true);
-        link.client.batch_execute(how).await.unwrap();
+        link.client().unwrap().batch_execute(how).await.unwrap();
         link
     }
 
@@ -36,7 +41,11 @@ impl Postgres {
         let link = self.begin("BEGIN").await;
         let lock = "SELECT 1 FROM sessionguard.leases WHERE key = $1 FOR UPDATE";
         let values: [(&(dyn ToSql + Sync), Type); 1] = [(&key.as_str(), Type::TEXT)];
-        link.client.query_typed(lock, &values).await.unwrap();
+        link.client()
+            .unwrap()
+            .query_typed(lock, &values)
+            .await
+            .unwrap();
         link
     }
 
@@ -60,7 +69,12 @@ impl Postgres {
             (&seen, Type::INT8),
             (&self.replica, Type::UUID),
         ];
-        let done = link.client.query_typed(CLAIM, &values).await.unwrap();
+        let done = link
+            .client()
+            .unwrap()
+            .query_typed(CLAIM, &values)
+            .await
+            .unwrap();
         assert_eq!(done[0].get::<_, &str>(0), "done");
         Begun(link)
     }
@@ -82,7 +96,10 @@ impl Postgres {
     /// Whether a database that takes no writes refuses to tell of changes.
     pub(in crate::store) async fn tells_nothing_read_only(&self) -> bool {
         let link = self.begin("BEGIN READ ONLY").await;
-        let asked = link.client.query_typed(CHANGES, &[(&1_i64, Type::INT8)]);
+        let asked = link
+            .client()
+            .unwrap()
+            .query_typed(CHANGES, &[(&1_i64, Type::INT8)]);
         let error = asked.await.map(|_| ()).unwrap_err();
         error.code() == Some(&SqlState::READ_ONLY_SQL_TRANSACTION)
     }
