@@ -71,4 +71,5 @@ pub mod audit;
 pub mod clock;
 pub mod logging;
 pub mod shutdown;
+pub mod supervisor;
 pub mod x224;

@@ -61,6 +61,7 @@ mod suite {
     mod rewrite;
     mod simulation;
     mod stood;
+    mod supervised;
     mod tls;
     mod tokens;
     mod wire;

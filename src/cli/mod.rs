@@ -15,6 +15,7 @@ mod glance;
 mod healthcheck;
 mod hosts;
 mod keys;
+mod last_tunnel;
 mod leases;
 mod man;
 mod mode;

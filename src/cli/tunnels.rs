@@ -7,7 +7,7 @@ use serde::Deserialize;
 use super::ask::{Asking, escaped, query};
 use super::filters::Filters;
 use super::table::{Paint, Table, Tone, plain};
-use super::{age, complain, size};
+use super::{age, complain, last_tunnel, size};
 
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -24,6 +24,8 @@ pub(super) struct Arguments {
 enum Action {
     /// End a tunnel, or every tunnel to a host; the page is told
     End(End),
+    /// Wait until no tunnel is open, joined and passed-through ones included
+    Wait(last_tunnel::Arguments),
 }
 
 #[derive(Debug, clap::Args)]
@@ -66,8 +68,10 @@ struct Ended {
 }
 
 pub(super) fn run(arguments: &Arguments) -> ExitCode {
-    if let Some(Action::End(end)) = &arguments.action {
-        return end.run();
+    match &arguments.action {
+        Some(Action::End(end)) => return end.run(),
+        Some(Action::Wait(wait)) => return last_tunnel::run(wait),
+        None => {}
     }
     let path = arguments.filters.on("/api/v1/tunnels");
     let asking = &arguments.asking;

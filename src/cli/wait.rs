@@ -14,7 +14,7 @@ use super::{FAILED, REFUSED, complain};
 use crate::placement::Mode;
 
 /// Between two looks.
-const PAUSE: Duration = Duration::from_secs(1);
+pub(super) const PAUSE: Duration = Duration::from_secs(1);
 
 /// What is waited for.
 #[derive(Debug)]
@@ -180,12 +180,12 @@ impl Host {
 
 /// One line that changes on a terminal; elsewhere one line a change.
 #[derive(Debug, Default)]
-struct Progress {
+pub(super) struct Progress {
     said: String,
 }
 
 impl Progress {
-    fn say(&mut self, line: &str) {
+    pub(super) fn say(&mut self, line: &str) {
         if line == self.said {
             return;
         }
@@ -198,7 +198,7 @@ impl Progress {
         };
     }
 
-    fn end(&self) {
+    pub(super) fn end(&self) {
         let mut out = std::io::stderr();
         if out.is_terminal() && !self.said.is_empty() {
             // As above.
@@ -208,13 +208,13 @@ impl Progress {
 }
 
 /// A pause that Ctrl-C ends.
-struct Pause {
+pub(super) struct Pause {
     runtime: Runtime,
     interrupt: Signal,
 }
 
 impl Pause {
-    fn new() -> std::io::Result<Self> {
+    pub(super) fn new() -> std::io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
@@ -225,7 +225,7 @@ impl Pause {
         Ok(Self { runtime, interrupt })
     }
 
-    fn interrupted(&mut self, pause: Duration) -> bool {
+    pub(super) fn interrupted(&mut self, pause: Duration) -> bool {
         let interrupt = &mut self.interrupt;
         self.runtime
             .block_on(async { tokio::time::timeout(pause, interrupt.recv()).await })

@@ -5,6 +5,7 @@
 //! growing pause and said once. What a connection is for is its listener's
 //! business.
 
+mod handed;
 mod places;
 mod spell;
 #[cfg(test)]
@@ -18,6 +19,7 @@ use socket2::{Domain, Socket, Type};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio_util::task::TaskTracker;
 
+pub use handed::{HandedError, take_over, unclaimed};
 pub use places::{Beyond, Pass, Place, Places};
 use spell::Spell;
 
@@ -54,16 +56,23 @@ impl Listener for UnixListener {
     }
 }
 
-/// Binds an address of IP; nothing is accepted yet.
+/// Binds an address of IP, or takes the socket that was handed to us for it;
+/// nothing is accepted yet.
 ///
 /// # Errors
 /// What the system says: it may be in use.
 pub fn listen(address: SocketAddr) -> io::Result<Bound> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
-    // What an earlier process left half closed must not keep us out.
-    socket.set_reuse_address(true)?;
+    let socket = match handed::claim(address) {
+        Some(handed) => Socket::from(handed),
+        None => {
+            let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+            // What an earlier process left half closed must not keep us out.
+            socket.set_reuse_address(true)?;
+            socket.bind(&address.into())?;
+            socket
+        }
+    };
     socket.set_nonblocking(true)?;
-    socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
     Ok(socket.into())
 }

@@ -21,6 +21,8 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("x224", &[]),
     // One loop accepts for every listener, whatever is spoken behind it.
     ("entrance", &[]),
+    // Speaks to whoever started the process, of nothing but that.
+    ("supervisor", &[]),
     // Asks the system how much it may open; who uses it decides what for.
     ("descriptors", &[]),
     // Counts what others do; whatever can be read off a list it is handed.
@@ -132,7 +134,9 @@ const ROOMS: &[(&str, &[&str])] = &[
             "shutdown",
             "demo",
             "tls",
-            "tls",
+            // Who runs the process settles with its surroundings.
+            "entrance",
+            "supervisor",
         ],
     ),
     // The floor plan and the front door.
@@ -151,7 +155,8 @@ const OWNED: &[(&str, &str)] = &[
     ("clap_mangen::", "cli"),
     ("toml::", "config"),
     ("jsonc_parser", "config"),
-    ("notify::", "config"),
+    // Of two crates the end of the name is the same.
+    ("notify::", "config supervisor"),
     ("rustls", "tls"),
     ("aws_lc_rs", "tls"),
     ("x509_cert", "tls"),
@@ -166,6 +171,8 @@ const OWNED: &[(&str, &str)] = &[
     ("nix::sys::resource", "descriptors"),
     ("nix::unistd", "agent"),
     ("prometheus_client", "metrics"),
+    ("listenfd::", "entrance"),
+    ("sd_notify::", "supervisor"),
 ];
 
 /// The only files that speak HTTP besides those of the room `api`.

@@ -1,0 +1,80 @@
+//! `sessionguard tunnels wait`: returns once no tunnel is open, for whoever
+//! must not go before that, such as a container beside ours.
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use serde::Deserialize;
+
+use super::ask::Where;
+use super::wait::{PAUSE, Pause, Progress};
+use super::{FAILED, REFUSED, complain, when};
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Arguments {
+    /// Wait so long at most: 30s, 10m, 2h
+    #[arg(long, value_name = "SPAN", value_parser = patience)]
+    timeout: Option<Duration>,
+    #[command(flatten)]
+    broker: Where,
+}
+
+fn patience(text: &str) -> Result<Duration, String> {
+    Ok(when::later(text)?.unsigned_abs())
+}
+
+#[derive(Debug, Deserialize)]
+struct Status {
+    tunnels: usize,
+}
+
+pub(super) fn run(arguments: &Arguments) -> ExitCode {
+    let started = Instant::now();
+    let mut clock = match Pause::new() {
+        Ok(clock) => clock,
+        Err(error) => {
+            complain(format_args!("cannot wait: {error}"));
+            return ExitCode::from(FAILED);
+        }
+    };
+    let mut progress = Progress::default();
+    loop {
+        let answer = match arguments.broker.get("/api/v1/status") {
+            Ok(answer) => answer,
+            Err(code) => {
+                progress.end();
+                return code;
+            }
+        };
+        let open = match serde_json::from_value::<Status>(answer) {
+            Ok(status) => status.tunnels,
+            Err(error) => {
+                complain(format_args!("the broker is of another release: {error}"));
+                return ExitCode::from(FAILED);
+            }
+        };
+        let line = match open {
+            0 => "no tunnel is open".to_owned(),
+            1 => "1 tunnel is open".to_owned(),
+            open => format!("{open} tunnels are open"),
+        };
+        progress.say(&line);
+        if open == 0 {
+            progress.end();
+            return ExitCode::SUCCESS;
+        }
+        let left = arguments
+            .timeout
+            .map(|most| most.saturating_sub(started.elapsed()));
+        let why = if left == Some(Duration::ZERO) {
+            "time is up"
+        } else if clock.interrupted(left.map_or(PAUSE, |left| left.min(PAUSE))) {
+            "interrupted"
+        } else {
+            continue;
+        };
+        progress.end();
+        complain(format_args!("{why}: {line}"));
+        return ExitCode::from(REFUSED);
+    }
+}
