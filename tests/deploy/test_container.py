@@ -1,0 +1,97 @@
+"""The real binary with what the manifests give it."""
+
+import pathlib
+import subprocess
+
+import pytest
+
+from mounted import DEADLINE, POD_IP, Container, Running, eventually
+from rendered import SHAPES, TOOLS, VARIANTS, containers, of_kind, pod, rendered
+
+# No database is at hand here; what is probed does not depend on it.
+WITHOUT_DATABASE = {"SESSIONGUARD_STORE__KIND": "embedded", "SESSIONGUARD_STORE__REPLICATED": "false"}
+
+
+@pytest.mark.parametrize("by", TOOLS)
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_the_configuration_is_good(by, variant, tmp_path):
+    said = Container(rendered(by, variant), tmp_path).check()
+    assert "2 hosts, 1 farms, 1 resources, 0 warnings" in said
+
+
+def started(variant, folder, by="kustomize"):
+    container = Container(rendered(by, variant), folder)
+    store = str(pathlib.Path(container.real("/var/lib/sessionguard")) / "sessionguard.redb")
+    container.environment |= {"SESSIONGUARD_STORE__PATH": store}
+    if "SESSIONGUARD_STORE__KIND" in container.environment:
+        container.environment |= WITHOUT_DATABASE
+    command = container.command(["serve"])
+    return container, Running(command, container.environment, folder / "log")
+
+
+@pytest.mark.parametrize("variant", [*SHAPES, "own-deployment, all"])
+def test_probes_are_answered_edits_are_taken_and_sigterm_ends_it(variant, tmp_path):
+    container, running = started(variant, tmp_path)
+    ports = container.ports()
+    with running:
+        for probe in ["startupProbe", "readinessProbe", "livenessProbe"]:
+            asked = container.container[probe]["httpGet"]
+            url = f"http://{POD_IP}:{ports[asked['port']]}{asked['path']}"
+            eventually(url, lambda: running.asked(url) == 200)
+        assert running.asked(f"http://{POD_IP}:{ports['health']}/metrics") == 200
+        # From where Guacamole is, and from nowhere else.
+        in_the_pod = variant == "guacamole-pod"
+        assert running.takes("127.0.0.1", ports["guacamole"])
+        assert running.takes(POD_IP, ports["guacamole"]) is not in_the_pod
+        # The API, which needs a certificate to be reached from outside.
+        assert running.takes(POD_IP, 9822) is ("api" in ports)
+
+        edited = container.map["farm.toml"] + '\n[[hosts]]\nid = "rds3"\naddress = "rds3.example.com"\nfarm_ids = ["office"]\n'
+        container.swap(container.map | {"farm.toml": edited})
+        eventually("the third host", lambda: "rds3" in hosts(container, running))
+
+        running.stop()
+        assert running.process.wait(timeout=DEADLINE) == 0
+
+
+def hosts(container, running):
+    asked = running.inside(*container.command(["hosts"]), env=container.environment)
+    return asked.stdout
+
+
+def waits(name):
+    """The preStop of what would end tunnels with itself."""
+    scripts = set()
+    for variant in SHAPES:
+        for deployment in of_kind(rendered("kustomize", variant), "Deployment"):
+            for container in containers(pod(deployment)):
+                command = container.get("lifecycle", {}).get("preStop", {}).get("exec", {}).get("command")
+                if container["name"] == name and command:
+                    assert command[:2] == ["sh", "-c"]
+                    scripts.add(command[2])
+    return scripts
+
+
+@pytest.mark.parametrize("name", ["guacd", "guacamole"])
+def test_what_would_end_tunnels_waits_for_the_last_one(name, tmp_path):
+    (script,) = waits(name)
+    assert script.startswith("sleep 15\n")
+    script = script.removeprefix("sleep 15\n")
+    # sessionguard stands for whoever listens on 4822 in that network.
+    container, running = started("guacamole-pod", tmp_path)
+    with running:
+        running.says("Listening")
+        assert running.inside("sh", "-c", script).returncode == 0
+        tunnel = running.spawned("curl", "-s", "telnet://127.0.0.1:4822", stdin=subprocess.PIPE,
+                                 stdout=subprocess.DEVNULL)
+        try:
+            eventually("a connection", lambda: " 01 " in running.inside(
+                "grep", ":12D6", "/proc/net/tcp").stdout)
+            waiting = running.spawned("sh", "-c", script)
+            with pytest.raises(subprocess.TimeoutExpired):
+                waiting.wait(timeout=3)
+            tunnel.stdin.close()
+        finally:
+            tunnel.kill()
+            tunnel.wait()
+        assert waiting.wait(timeout=DEADLINE) == 0
