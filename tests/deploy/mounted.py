@@ -1,9 +1,13 @@
 """The broker's container as the kubelet would start it: files, variables, arguments; in a network
 namespace of its own, with an address that stands for the pod's."""
 
+import contextlib
+import ctypes
+import http.client
 import os
 import pathlib
 import signal
+import socket
 import subprocess
 import time
 
@@ -14,6 +18,8 @@ from rendered import broker, named, pod, ran, tool
 BINARY = os.environ.get("SESSIONGUARD_BINARY", "")
 POD_IP = "192.0.2.10"
 DEADLINE = 25
+# Of setns(2).
+NETWORK = 0x40000000
 # Made up here, so that no manifest holds one.
 PASSWORD = "Made-for-this-test-7319"
 
@@ -98,6 +104,23 @@ def certificate(folder):
     (folder / "tls.key").chmod(0o640)
 
 
+@contextlib.contextmanager
+def network_of(process):
+    """This thread in that process's network; sockets made here stay there."""
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    def enter(path):
+        with open(path) as namespace:
+            assert libc.setns(namespace.fileno(), NETWORK) == 0, os.strerror(ctypes.get_errno())
+
+    with open("/proc/thread-self/ns/net") as home:
+        enter(f"/proc/{process.pid}/ns/net")
+        try:
+            yield
+        finally:
+            assert libc.setns(home.fileno(), NETWORK) == 0
+
+
 class Running:
     """A command in a network namespace of its own, until the with block ends."""
 
@@ -105,13 +128,21 @@ class Running:
         tool("unshare")
         tool("nsenter")
         tool("ip")
-        tool("curl")
         if os.geteuid() != 0:
             pytest.skip("needs root for a network namespace")
         script = f"ip link set lo up && ip addr add {POD_IP}/32 dev lo && exec \"$0\" \"$@\""
         self.log = open(log, "w+")
         self.process = subprocess.Popen(["unshare", "--net", "sh", "-c", script, *command],
                                         env=environment, stderr=self.log)
+        # Until then it is in ours, and nothing there is to be dialled.
+        eventually("a network of its own", self.is_apart)
+
+    def is_apart(self):
+        try:
+            theirs = os.readlink(f"/proc/{self.process.pid}/ns/net")
+        except OSError:
+            return False
+        return theirs != os.readlink("/proc/self/ns/net")
 
     def __enter__(self):
         return self
@@ -129,16 +160,28 @@ class Running:
     def spawned(self, *command, **more):
         return subprocess.Popen(["nsenter", "--net", "--target", str(self.process.pid), *command], **more)
 
-    def asked(self, url):
-        """The status, 0 where nobody answers."""
-        asked = self.inside("curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "--max-time", "5", url)
-        return int(asked.stdout)
+    def connected(self, address, port):
+        """A socket in that network."""
+        with network_of(self.process):
+            return socket.create_connection((address, port), timeout=DEADLINE)
 
     def takes(self, address, port):
-        # By its own word or by curl's complaint of something that is no HTTP: it was accepted.
-        asked = self.inside("curl", "-s", "--max-time", "1", f"telnet://{address}:{port}",
-                            stdin=subprocess.DEVNULL)
-        return asked.returncode != 7
+        """Whether somebody listens there."""
+        try:
+            self.connected(address, port).close()
+        except ConnectionRefusedError:
+            return False
+        return True
+
+    def asked(self, address, port, path):
+        """The status, 0 where nobody answers."""
+        try:
+            asking = http.client.HTTPConnection(address, port)
+            asking.sock = self.connected(address, port)
+            asking.request("GET", path)
+            return asking.getresponse().status
+        except OSError:
+            return 0
 
     def says(self, text):
         eventually(f"the log says {text!r}", lambda: text in self.told())

@@ -36,9 +36,9 @@ def test_probes_are_answered_edits_are_taken_and_sigterm_ends_it(variant, tmp_pa
     with running:
         for probe in ["startupProbe", "readinessProbe", "livenessProbe"]:
             asked = container.container[probe]["httpGet"]
-            url = f"http://{POD_IP}:{ports[asked['port']]}{asked['path']}"
-            eventually(url, lambda: running.asked(url) == 200)
-        assert running.asked(f"http://{POD_IP}:{ports['health']}/metrics") == 200
+            where = (POD_IP, ports[asked["port"]], asked["path"])
+            eventually(str(where), lambda: running.asked(*where) == 200)
+        assert running.asked(POD_IP, ports["health"], "/metrics") == 200
         # From where Guacamole is, and from nowhere else.
         in_the_pod = variant == "guacamole-pod"
         assert running.takes("127.0.0.1", ports["guacamole"])
@@ -82,16 +82,8 @@ def test_what_would_end_tunnels_waits_for_the_last_one(name, tmp_path):
     with running:
         running.says("Listening")
         assert running.inside("sh", "-c", script).returncode == 0
-        tunnel = running.spawned("curl", "-s", "telnet://127.0.0.1:4822", stdin=subprocess.PIPE,
-                                 stdout=subprocess.DEVNULL)
-        try:
-            eventually("a connection", lambda: " 01 " in running.inside(
-                "grep", ":12D6", "/proc/net/tcp").stdout)
+        with running.connected("127.0.0.1", 4822):
             waiting = running.spawned("sh", "-c", script)
             with pytest.raises(subprocess.TimeoutExpired):
                 waiting.wait(timeout=3)
-            tunnel.stdin.close()
-        finally:
-            tunnel.kill()
-            tunnel.wait()
         assert waiting.wait(timeout=DEADLINE) == 0

@@ -5,8 +5,6 @@ import re
 import shutil
 import subprocess
 
-import pytest
-
 from mounted import BINARY, DEADLINE, Running, eventually
 from rendered import REPO, ran, tool
 
@@ -69,7 +67,6 @@ def test_what_it_runs_is_understood_and_its_state_is_where_the_unit_makes_room(t
     shown = ran(BINARY, "config", "show", "--config", str(REPO / "config" / "minimal.toml"))
     (path,) = re.findall(r'path = "(/var/lib/sessionguard/[^"]+)"', shown)
     assert os.path.dirname(path) == "/var/lib/" + service["StateDirectory"][0]
-    assert service["ReadWritePaths"] == [] if "ReadWritePaths" in service else True
     # What it says of a configuration that cannot be used keeps it from being started again.
     broken = tmp_path / "sessionguard.toml"
     broken.write_text("nonsense")
@@ -98,9 +95,9 @@ def test_a_socket_of_systemds_own_making_is_served(tmp_path):
         running.says("Listening on")
         assert "Room for tunnels" not in running.told()
         # The first one wakes it, and is served by it: what is no protocol of ours gets an answer.
-        woken = running.inside("sh", "-c", f"printf '3.foo;' | curl -s --max-time 20 telnet://{ip}:{port}")
-        running.says("Room for tunnels")
-        assert "5.error" in woken.stdout, (woken, running.told())
+        with running.connected(ip, int(port)) as woken:
+            woken.sendall(b"3.foo;")
+            assert woken.recv(7) == b"5.error"
         running.stop()
         assert running.process.wait(timeout=DEADLINE) == 0
 
@@ -143,5 +140,5 @@ def test_the_filter_of_system_calls_lets_the_broker_work(tmp_path):
     for trace in ["demo", "serve"]:
         used |= set(re.findall(r"^\d+ +(?:<\.\.\. )?(\w+)[( ]", (tmp_path / trace).read_text(), re.MULTILINE))
     assert {"accept4", "inotify_add_watch"} <= used
-    # The manager itself executes the program, and what ends a thread needs no leave.
-    assert used - allowed - {"execve", "exit", "exit_group", "resumed"} == set()
+    # systemd itself executes the program.
+    assert used - allowed == {"execve"} & used

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what tests/deploy needs: a venv, kubectl or kustomize, Helm, systemd's own tools, curl, and
+# Installs what tests/deploy needs: a venv, kubectl or kustomize, Helm, systemd's own tools, strace, and
 # ip, unshare and nsenter. What cannot be had is named, and the tests that want it are skipped. Called
 # by tests/deploy/run; quick when nothing is missing.
 #
@@ -29,7 +29,6 @@ missing=()
 have() { command -v "$1" >/dev/null || missing+=("$2"); }
 have systemd-analyze systemd
 have systemd-socket-activate systemd
-have curl curl
 have strace strace
 have pgrep procps
 have ip iproute2
