@@ -71,8 +71,8 @@ class Container:
         assert self.container["args"][0] == "serve"
         return [BINARY, *subcommand, *(self.real(each) for each in self.container["args"][1:])]
 
-    def check(self):
-        done = subprocess.run(self.command(["check", "--strict"]), env=self.environment,
+    def check(self, strict=True):
+        done = subprocess.run(self.command(["check", *(["--strict"] if strict else [])]), env=self.environment,
                               capture_output=True, text=True, timeout=DEADLINE)
         assert done.returncode == 0, done.stderr
         return done.stdout

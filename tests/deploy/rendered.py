@@ -48,7 +48,6 @@ def ran(*command, **more):
 
 @functools.cache
 def kustomized(variant):
-    name = tool("kubectl", "kustomize")
     shape, changes, _ = VARIANTS[variant]
     with tempfile.TemporaryDirectory() as folder:
         copy = pathlib.Path(folder) / "kubernetes"
@@ -59,7 +58,12 @@ def kustomized(variant):
             assert old in text, f"{path} has no {old}"
             text = text.replace(old, new)
         path.write_text(text)
-        made = ran(name, *(["kustomize"] if name == "kubectl" else ["build"]), str(path.parent))
+        return kustomization(path.parent)
+
+
+def kustomization(folder):
+    name = tool("kubectl", "kustomize")
+    made = ran(name, "kustomize" if name == "kubectl" else "build", str(folder))
     return list(yaml.safe_load_all(made))
 
 

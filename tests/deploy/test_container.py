@@ -1,12 +1,15 @@
 """The real binary with what the manifests give it."""
 
 import pathlib
+import re
+import shutil
 import subprocess
 
 import pytest
 
 from mounted import DEADLINE, POD_IP, Container, Running, eventually
-from rendered import SHAPES, TOOLS, VARIANTS, containers, of_kind, pod, rendered
+from rendered import (KUBERNETES, REPO, SHAPES, TOOLS, VARIANTS, broker, containers, kustomization, of_kind, pod,
+                      rendered)
 
 # No database is at hand here; what is probed does not depend on it.
 WITHOUT_DATABASE = {"SESSIONGUARD_STORE__KIND": "embedded", "SESSIONGUARD_STORE__REPLICATED": "false"}
@@ -17,6 +20,25 @@ WITHOUT_DATABASE = {"SESSIONGUARD_STORE__KIND": "embedded", "SESSIONGUARD_STORE_
 def test_the_configuration_is_good(by, variant, tmp_path):
     said = Container(rendered(by, variant), tmp_path).check()
     assert "2 hosts, 1 farms, 1 resources, 0 warnings" in said
+
+
+def test_the_readmes_own_kustomization_is_good(tmp_path):
+    text = (REPO / "deploy" / "README.md").read_text()
+    (example,) = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "sessionguard" / "deploy").mkdir(parents=True)
+    shutil.copytree(KUBERNETES, mine / "sessionguard" / "deploy" / "kubernetes")
+    (mine / "kustomization.yaml").write_text(example)
+    (mine / "farm.toml").write_text('[[farms]]\nid = "mine"\n')
+    objects = kustomization(mine)
+    assert all(each["metadata"]["namespace"] == "guacamole" for each in objects)
+    _, ours = broker(objects)
+    assert ours["image"] == "registry.example/sessionguard:0.1.0"
+    (tmp_path / "pod").mkdir()
+    container = Container(objects, tmp_path / "pod")
+    assert container.environment["SESSIONGUARD_STORE__ADDRESS"] == "db.example:5432"
+    assert "0 hosts, 1 farms, 0 resources" in container.check(strict=False)
 
 
 def started(variant, folder, by="kustomize"):
