@@ -127,15 +127,17 @@ def test_the_filter_of_system_calls_lets_the_broker_work(tmp_path):
     traced = ["strace", "-f", "-qq", "-e", "signal=none", "-o"]
     # The whole way of a tunnel, and then what only the service does.
     subprocess.run([*traced, str(tmp_path / "demo"), BINARY, "demo"], check=True, capture_output=True, timeout=120)
-    command = [*traced, str(tmp_path / "serve"), BINARY, "serve", "--config", str(config)]
+    # With -D the process is the broker's own, and who traces it ends with it.
+    command = ["strace", "-D", "-f", "-q", "-e", "signal=none", "-o", str(tmp_path / "serve"),
+               BINARY, "serve", "--config", str(config)]
     with Running(command, environment, tmp_path / "log") as running:
         running.says("Listening")
         asked = [BINARY, "reload", "--config", str(config)]
         eventually("a reload", lambda: running.inside(*asked, env=environment).returncode == 0)
-        # The broker itself, not who traces it.
-        (broker,) = running.inside("pgrep", "--parent", str(running.process.pid)).stdout.split()
-        os.kill(int(broker), 15)
+        running.stop()
         assert running.process.wait(timeout=DEADLINE) == 0
+    eventually("the whole trace", lambda: re.search(
+        rf"^{running.process.pid} \+\+\+ exited", (tmp_path / "serve").read_text(), re.MULTILINE))
     used = set()
     for trace in ["demo", "serve"]:
         used |= set(re.findall(r"^\d+ +(?:<\.\.\. )?(\w+)[( ]", (tmp_path / trace).read_text(), re.MULTILINE))

@@ -30,7 +30,6 @@ have() { command -v "$1" >/dev/null || missing+=("$2"); }
 have systemd-analyze systemd
 have systemd-socket-activate systemd
 have strace strace
-have pgrep procps
 have ip iproute2
 have unshare util-linux
 have openssl openssl
