@@ -77,7 +77,7 @@ impl Broker {
             }
             if self
                 .leases
-                .write(key, known.version, record)
+                .write(key, known.version, record, None)
                 .await?
                 .is_done()
             {

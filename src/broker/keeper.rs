@@ -23,7 +23,8 @@ use tracing::{debug, info, warn};
 
 use super::Leases;
 use crate::placement::{
-    FarmId, Finding, HostId, LeaseKey, RENEWAL, Timestamp, Trust, TunnelId, UNSEEN, UserKey,
+    FarmId, Finding, HostId, LeaseKey, LeaseRecord, Origin, RENEWAL, Timestamp, Trust, TunnelId,
+    UNSEEN, UserKey,
 };
 use crate::store::StoreError;
 
@@ -84,6 +85,8 @@ pub(super) struct Claim {
     pub(super) tunnel: TunnelId,
     pub(super) user: UserKey,
     pub(super) trust: Trust,
+    /// For other replicas, where there are any.
+    pub(super) origin: Option<Origin>,
 }
 
 /// A tunnel's part in one record.
@@ -157,6 +160,13 @@ impl State {
 impl Claim {
     fn part(&self) -> Part {
         (self.tunnel.clone(), self.key.clone())
+    }
+
+    /// Has other replicas know of it, where there are any.
+    pub(super) fn tell_origin(&self, record: &mut LeaseRecord) {
+        if let Some(origin) = &self.origin {
+            record.tell_origin(&self.tunnel, origin);
+        }
     }
 }
 
@@ -411,6 +421,7 @@ impl Leases {
                 // or in doubt it went without one. Where another tunnel holds
                 // the lease elsewhere it still does.
                 let _ = record.claim(farm, host, tunnel, trust, now);
+                claim.tell_origin(record);
             }
             if state.stood.is_some() {
                 record.stood(tunnel, user, lease, now);

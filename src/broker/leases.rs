@@ -5,7 +5,7 @@ use std::fmt;
 
 use super::Leases;
 use crate::placement::{LeaseKey, LeaseRecord};
-use crate::store::{Replaced, StoreError, Version};
+use crate::store::{Replaced, Standing, StoreError, Version, Versioned};
 
 impl Leases {
     pub(super) async fn write(
@@ -13,13 +13,14 @@ impl Leases {
         key: &LeaseKey,
         expected: Version,
         record: LeaseRecord,
+        standing: Option<Standing>,
     ) -> Result<Replaced, StoreError> {
-        let replaced = self
-            .store
-            .replace(key, expected, record.clone(), None)
-            .await?;
-        if replaced.is_done() {
-            self.fleet.note_leases(key, &record, self.clock.now());
+        let written = record.clone();
+        let replaced = self.store.replace(key, expected, written, standing);
+        let replaced = replaced.await?;
+        if let Replaced::Done(version) = replaced {
+            let known = Versioned { version, record };
+            self.fleet.note_leases(key, &known, self.clock.now());
         }
         Ok(replaced)
     }
@@ -50,7 +51,8 @@ impl Leases {
             if !wanted || record == known.record {
                 return Ok(wanted);
             }
-            if self.write(key, known.version, record).await?.is_done() {
+            let written = self.write(key, known.version, record, None).await?;
+            if written.is_done() {
                 return Ok(true);
             }
         }
@@ -67,9 +69,9 @@ impl Leases {
                 record.orphan(now);
             }
             if record == known.record {
-                self.fleet.note_leases(&key, &record, now);
+                self.fleet.note_leases(&key, &known, now);
             } else {
-                self.write(&key, known.version, record).await?;
+                self.write(&key, known.version, record, None).await?;
             }
         }
         Ok(())

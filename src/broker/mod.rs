@@ -5,11 +5,13 @@
 //! nothing itself ([`crate::placement`] does) and stores nothing itself.
 
 mod administer;
+mod catching_up;
 mod decisions;
 mod keeper;
 mod leases;
 mod modes;
 mod placing;
+mod standing;
 mod visits;
 
 use std::fmt;
@@ -22,16 +24,17 @@ use uuid::Uuid;
 
 use crate::clock::Clock;
 use crate::config::{Config, InForce};
-use crate::fleet::{Checks, Fleet, Seat, SeatAttempt};
+use crate::fleet::{Checks, Fleet, News, Poll, Seat, SeatAttempt};
 use crate::metrics::Cause;
 use crate::placement::{
-    Aim, Conduct, Decision, Directory, HostId, LeaseKey, Mode, Outcome, Refusal, Report, Request,
-    decide, survey, unreadable,
+    Aim, Conduct, Decision, Directory, Finding, HostId, LeaseKey, Mode, Outcome, Refusal, Report,
+    Request, Timestamp, decide, survey, unreadable,
 };
 use crate::store::{Store, StoreError, Versioned};
 
 pub use crate::fleet::Check;
 pub use administer::Released;
+pub use catching_up::CatchUp;
 pub use decisions::{
     Act, Asked, Decisions, Losses, Record, Recorder, Rewritten, Sighting, Sightings,
 };
@@ -50,6 +53,8 @@ pub struct Broker {
     decisions: Arc<Decisions>,
     visits: Arc<Visits>,
     checks: Arc<Checks>,
+    /// `None`: there is nobody else whose writing could be taken over.
+    catch_up: Option<CatchUp>,
     clock: Clock,
 }
 
@@ -162,9 +167,17 @@ impl Broker {
             decisions,
             visits: Arc::default(),
             checks,
+            catch_up: None,
             clock,
         };
         Ok((broker, keeper))
+    }
+
+    /// The same broker, one of several replicas that share its store.
+    #[must_use]
+    pub fn following(mut self, catch_up: CatchUp) -> Self {
+        self.catch_up = Some(catch_up);
+        self
     }
 
     /// The same broker, its decisions kept there.
@@ -179,6 +192,11 @@ impl Broker {
     pub fn checking(mut self, checks: Arc<Checks>) -> Self {
         self.checks = checks;
         self
+    }
+
+    /// How far others' writing is taken over; `None`: there are no others.
+    pub fn catching_up(&self) -> Option<&CatchUp> {
+        self.catch_up.as_ref()
     }
 
     /// Asks a host whether RDP answers, for whoever is about to send somebody
@@ -279,6 +297,30 @@ impl Broker {
             self.keeper.found(host, finding);
         }
         is_news
+    }
+
+    /// The same of a report that came to another replica: what it means for
+    /// leases is written by that one, and here what it means for our own tunnels.
+    /// `since` is from when on that one has believed the host's agent.
+    pub fn hear_elsewhere(&self, host: &HostId, report: Report, since: Option<Timestamp>) -> bool {
+        let now = self.clock.now();
+        let found = match since {
+            Some(since) => self.fleet.note_kept_report(host, report, since, now),
+            None => self.fleet.note_report(host, report, now),
+        };
+        let is_news = found.is_some();
+        for finding in found.into_iter().flatten() {
+            match finding {
+                Finding::Shown(_) | Finding::Tagged { .. } => self.keeper.found(host, finding),
+                Finding::Moved { .. } | Finding::SignedOut { .. } => {}
+            }
+        }
+        is_news
+    }
+
+    /// Takes over what a poll told of leases, orders and other replicas' tunnels.
+    pub fn follow(&self, poll: Poll, news: News) {
+        self.fleet.follow(poll, news, self.clock.now());
     }
 
     /// How often reports changed leases.

@@ -21,7 +21,7 @@ use crate::placement::{
     Actor, Directory, Effect, Emptied, FarmId, HostId, MOST_TIMED, Mode, Order, Orders, Snapshot,
     emptied,
 };
-use crate::store::{Documents, Edit, Edited, Kind, StoreError, Version};
+use crate::store::{Document, Documents, Edit, Edited, Kind, StoreError, Version};
 
 pub use error::ModeError;
 use line::ModeChanged;
@@ -111,6 +111,16 @@ impl Modes {
         Ok(Self { inner })
     }
 
+    /// The orders in a stored document.
+    ///
+    /// # Errors
+    /// They are none that this release understands.
+    pub fn read(document: &Document) -> Result<Orders, StoreError> {
+        serde_json::from_str(&document.text).map_err(|error| StoreError::Failed {
+            reason: format!("the mode of host {} cannot be read: {error}", document.id),
+        })
+    }
+
     /// Gives an order. Once it answers, the order holds, durably and for every
     /// decision from then on. Whoever stops waiting for the answer does not
     /// stop the change.
@@ -145,7 +155,11 @@ impl Inner {
             }
             match self.write(&stored, &next).await {
                 Ok(Edited::Done) => {
-                    self.fleet.note_orders(&next);
+                    let replaced = next.iter().map(|(id, orders)| {
+                        let version = stored.get(id).map_or(Version::ABSENT, |s| s.version);
+                        (id.clone(), (version, Arc::clone(orders)))
+                    });
+                    self.fleet.note_stored_orders(&replaced.collect());
                     self.tell(target, &changed);
                     return Ok(changed);
                 }
@@ -164,10 +178,7 @@ impl Inner {
     async fn stored(&self) -> Result<BTreeMap<HostId, Stored>, StoreError> {
         let documents = self.documents.documents(Kind::Mode).await?;
         let read = documents.into_iter().map(|document| {
-            let orders = serde_json::from_str(&document.text);
-            let orders = orders.map_err(|error| StoreError::Failed {
-                reason: format!("the mode of host {} cannot be read: {error}", document.id),
-            })?;
+            let orders = Modes::read(&document)?;
             let stored = Stored {
                 version: document.version,
                 orders: Arc::new(orders),
@@ -180,8 +191,9 @@ impl Inner {
     /// Makes what is stored known to the fleet.
     async fn refresh(&self) -> Result<(), StoreError> {
         let stored = self.stored().await?;
-        let orders = stored.into_iter().map(|(id, stored)| (id, stored.orders));
-        self.fleet.note_orders(&orders.collect());
+        let orders = stored.into_iter();
+        let orders = orders.map(|(id, stored)| (id, (stored.version, stored.orders)));
+        self.fleet.note_stored_orders(&orders.collect());
         Ok(())
     }
 

@@ -12,11 +12,13 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::keeper::{Claim, Guest};
+use super::standing::{Behind, standing};
 use super::{Answer, Broker, DecisionId, Hold, PlaceError, Unplaced, lease_key};
 use crate::placement::{
-    Aim, Candidate, Exclusion, HostId, Outcome, Refusal, Request, Snapshot, TunnelId, decide,
+    Aim, Candidate, Directory, Exclusion, HostId, Outcome, Refusal, Request, Snapshot, TunnelId,
+    decide,
 };
-use crate::store::StoreError;
+use crate::store::{Replaced, Standing, StoreError};
 
 /// How long a placement waits for room before it looks again by itself.
 pub(super) const PENDING_PAUSE: Duration = Duration::from_millis(250);
@@ -32,6 +34,34 @@ pub struct Again {
     /// Who comes back to a session or a lease is placed on its host all the
     /// same, and tries that again.
     pub tried: BTreeSet<HostId>,
+}
+
+/// What came of one round.
+enum Round {
+    /// That is it.
+    Answer(Box<Answer>),
+    /// Somebody wrote in between: decide again.
+    Again,
+    /// Other replicas placed somebody on that host, or an order was given for
+    /// it: take that over, then decide again.
+    Behind,
+}
+
+/// Of the picture that a decision was made on.
+#[derive(Default)]
+struct Seen {
+    directory: Arc<Directory>,
+    configuration: u64,
+    standing: Option<Standing>,
+}
+
+impl Round {
+    fn not_claimed(claimed: Replaced) -> Self {
+        match claimed {
+            Replaced::Behind => Self::Behind,
+            Replaced::Done(_) | Replaced::Conflict => Self::Again,
+        }
+    }
 }
 
 impl Broker {
@@ -76,10 +106,16 @@ impl Broker {
             if Aim::take(&self.fleet.snapshot(), &request).is_ok() {
                 self.fleet.probed().await;
             }
+            let mut behind = Behind::default();
             loop {
                 let attempt = self.attempt(id, &request, tunnel, &mut hold);
-                let Some(answer) = attempt.await? else {
-                    continue;
+                let answer = match attempt.await? {
+                    Round::Answer(answer) => *answer,
+                    Round::Again => continue,
+                    Round::Behind => {
+                        self.catch_up(&mut behind).await?;
+                        continue;
+                    }
                 };
                 if !passes_by_itself(&answer) {
                     return Ok(answer);
@@ -94,7 +130,7 @@ impl Broker {
         placed.map_err(|error| Unplaced { id, last, error })
     }
 
-    /// One round; `None`: somebody wrote in between, decide again. `earlier` is
+    /// One round. `earlier` is
     /// what the tunnel has, taken only once something else is claimed: whoever
     /// drops this in the middle drops that, too.
     async fn attempt(
@@ -103,9 +139,10 @@ impl Broker {
         request: &Request,
         tunnel: &TunnelId,
         earlier: &mut Option<Hold>,
-    ) -> Result<Option<Answer>, StoreError> {
+    ) -> Result<Round, StoreError> {
         let key = lease_key(&self.fleet, request);
         let known = self.known(key.as_ref()).await?;
+        self.note_read(key.as_ref(), &known);
         let (mut record, now) = (known.record, self.clock.now());
         if let Some(held) = earlier.as_ref().and_then(|hold| hold.lease.as_ref()) {
             let lease = self.fleet.snapshot().directory.rules().lease;
@@ -113,8 +150,13 @@ impl Broker {
         }
         let mut seen = None;
         let by_record = |snapshot: &Snapshot| {
-            seen = Some((Arc::clone(&snapshot.directory), snapshot.configuration));
-            decide(snapshot, request, &record, now)
+            let decision = decide(snapshot, request, &record, now);
+            seen = Some(Seen {
+                directory: Arc::clone(&snapshot.directory),
+                configuration: snapshot.configuration,
+                standing: standing(snapshot, &decision),
+            });
+            decision
         };
         let (decision, seat, seated) = match earlier {
             Some(hold) => {
@@ -130,9 +172,13 @@ impl Broker {
         };
         if decision.key != key {
             // The configuration changed in between: another record rules.
-            return Ok(None);
+            return Ok(Round::Again);
         }
-        let (directory, configuration) = seen.unwrap_or_default();
+        let Seen {
+            directory,
+            configuration,
+            standing,
+        } = seen.unwrap_or_default();
         let mut answer = Answer {
             id,
             directory,
@@ -144,7 +190,7 @@ impl Broker {
         let (true, Some(farm), Outcome::Placed(placement)) =
             (seated, &decision.farm, &decision.outcome)
         else {
-            return Ok(Some(answer));
+            return Ok(Round::Answer(Box::new(answer)));
         };
         let mut lease = None;
         if let Some((key, user)) = key.zip(decision.user.clone()) {
@@ -157,19 +203,26 @@ impl Broker {
                 tunnel: tunnel.clone(),
                 user,
                 trust: decision.trust,
+                origin: self.origin(decision.resource.as_ref(), now),
             });
-            let claimed = record.claim(farm, &placement.host, tunnel, decision.trust, now)
-                && self
-                    .leases
-                    .write(&held.claim.key, known.version, record)
-                    .await?
-                    .is_done();
-            if !claimed {
-                // The moment moved on, or somebody wrote in between: again.
-                held.void();
-                return Ok(None);
+            let mut claimed = Replaced::Conflict;
+            if record.claim(farm, &placement.host, tunnel, decision.trust, now) {
+                held.claim.tell_origin(&mut record);
+                let key = &held.claim.key;
+                let standing = standing.filter(|_| self.leases.store.is_shared());
+                let written = self.leases.write(key, known.version, record, standing);
+                claimed = written.await?;
             }
-            lease = Some(held);
+            match claimed {
+                Replaced::Done(_) => lease = Some(held),
+                // The moment moved on, or somebody wrote in between: again.
+                Replaced::Conflict | Replaced::Behind => {
+                    held.void();
+                    return Ok(Round::not_claimed(claimed));
+                }
+            }
+        } else if !self.may_still_take(&answer).await? {
+            return Ok(Round::Again);
         }
         let seat = match earlier.take() {
             None => seat,
@@ -199,7 +252,7 @@ impl Broker {
             _guest: guest,
             clock: self.clock,
         });
-        Ok(Some(answer))
+        Ok(Round::Answer(Box::new(answer)))
     }
 }
 

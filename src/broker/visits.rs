@@ -41,7 +41,7 @@ impl Broker {
         request: &Request,
         deadline: Instant,
     ) -> Result<(Answer, Option<Timestamp>), Unplaced> {
-        let visit = TunnelId::from(format!("visit-{}", Uuid::now_v7()));
+        let visit = TunnelId::of_visit(Uuid::now_v7());
         let whose = self.bound_for(request);
         let request = Request {
             // Left where it is until the next one is there in its place: where

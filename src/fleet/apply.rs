@@ -27,7 +27,11 @@ impl State {
         for host in self.snapshot.directory.hosts() {
             let view = match known.remove(&host.id) {
                 Some(view) => carried_over(view, before.host(&host.id), host, now),
-                None => fresh(host, self.orders.get(&host.id)),
+                None => {
+                    let standing = self.standings.get(&host.id).copied();
+                    let orders = self.orders.get(&host.id);
+                    fresh(host, orders, standing.unwrap_or_default())
+                }
             };
             self.snapshot.hosts.insert(host.id.clone(), view);
         }
@@ -55,12 +59,13 @@ impl State {
 }
 
 /// A host that nothing is known of yet but what was ordered for it.
-pub(super) fn fresh(host: &Host, orders: Option<&Arc<Orders>>) -> Arc<Known> {
+pub(super) fn fresh(host: &Host, orders: Option<&Arc<Orders>>, standing: u64) -> Arc<Known> {
     let view = HostView {
         modes: Modes {
             configured: host.mode,
             orders: orders.cloned().unwrap_or_default(),
         },
+        standing,
         ..HostView::default()
     };
     Arc::new(view.into())

@@ -8,29 +8,39 @@
 mod apply;
 mod attempt;
 mod check;
+mod elsewhere;
+mod gate;
+mod guests;
 mod heartbeat;
 mod lookup;
 mod modes;
 mod probe;
+mod recorded;
 mod report;
 mod seat;
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use tokio::sync::watch;
 
 use crate::placement::{
-    Directory, Host, HostId, HostView, Known, LeaseKey, LeaseRecord, LeaseState, Orders, Probe,
-    Snapshot, Timestamp, Trust, TunnelId, TunnelView,
+    Directory, Host, HostId, HostView, Known, Orders, Probe, Snapshot, Timestamp, Trust, TunnelId,
+    TunnelView,
 };
 
 pub use attempt::SeatAttempt;
 pub use check::{Check, Checks};
+use elsewhere::{Gates, Sharing};
+pub use elsewhere::{News, Told};
+pub use gate::Poll;
+pub use guests::Guest;
+use guests::Listed;
 pub use heartbeat::{CommandResult, Figure, Heartbeat, HeartbeatError, ReportedSession};
 pub use probe::Prober;
+use recorded::Recorded;
 pub use seat::Seat;
 
 /// The live picture of every configured host.
@@ -47,17 +57,24 @@ pub struct Fleet {
 #[derive(Debug)]
 struct State {
     snapshot: Snapshot,
-    /// Where each key's leases linger, to take them off those hosts again.
-    lingering: HashMap<LeaseKey, Vec<HostId>>,
+    recorded: Recorded,
     /// What was ordered, also for hosts that are not configured.
     orders: BTreeMap<HostId, Arc<Orders>>,
+    /// `None`: the store is ours alone, and nobody else is there.
+    sharing: Option<Sharing>,
+    gates: Gates,
+    listed: Listed,
+    /// Of hosts that are not configured, too.
+    standings: BTreeMap<HostId, u64>,
+    /// The last poll that began.
+    polled: Poll,
 }
 
 impl Fleet {
     /// A fleet of the configured hosts, each in its configured mode, none probed.
     pub fn new(directory: Arc<Directory>) -> Arc<Self> {
         let hosts = directory.hosts();
-        let hosts = hosts.map(|host| (host.id.clone(), apply::fresh(host, None)));
+        let hosts = hosts.map(|host| (host.id.clone(), apply::fresh(host, None, 0)));
         let snapshot = Snapshot {
             generation: 1,
             configuration: 1,
@@ -70,8 +87,13 @@ impl Fleet {
             published: ArcSwap::from_pointee(snapshot.clone()),
             state: Mutex::new(State {
                 snapshot,
-                lingering: HashMap::new(),
+                recorded: Recorded::default(),
                 orders: BTreeMap::new(),
+                sharing: None,
+                gates: Gates::default(),
+                listed: Listed::default(),
+                standings: BTreeMap::new(),
+                polled: Poll::default(),
             }),
             generation: watch::Sender::new(1),
         })
@@ -109,83 +131,6 @@ impl Fleet {
         self.change(|state| {
             state.tunnel(host, tunnel, |known| known.trust = Trust::Plain);
         });
-    }
-
-    /// Takes over what the store says of a key's leases. A lease with an open
-    /// tunnel is no lingering one: the tunnel is counted by itself.
-    pub fn note_leases(&self, key: &LeaseKey, record: &LeaseRecord, now: Timestamp) {
-        self.change(|state| {
-            for host in state.lingering.remove(key).unwrap_or_default() {
-                state.host(&host, |view| {
-                    view.lingering.remove(key);
-                });
-            }
-            // Copied only where there is something new in it: everybody is there.
-            let people = &mut state.snapshot.people;
-            for (user, past) in record
-                .user()
-                .into_iter()
-                .flat_map(|user| record.visits(now).map(move |past| (user, past)))
-            {
-                if !people.remembers(user, &past.host, past.at) {
-                    Arc::make_mut(people).remember(user, &past.host, past.at);
-                }
-            }
-            let mut hosts = Vec::new();
-            for lease in record.views(now) {
-                if lease.state == LeaseState::Lingering {
-                    let until = lease.until;
-                    state.host(lease.host, |view| {
-                        // Two farms' leases on one host are one user there.
-                        let known = view.lingering.entry(key.clone()).or_insert(until);
-                        *known = until.max(*known);
-                    });
-                    hosts.push(lease.host.clone());
-                }
-            }
-            if !hosts.is_empty() {
-                state.lingering.insert(key.clone(), hosts);
-            }
-        });
-    }
-
-    /// Forgets people who were not here for as long as our history goes back.
-    pub fn forget_people(&self, now: Timestamp) {
-        self.change(|state| Arc::make_mut(&mut state.snapshot.people).forget(now));
-    }
-
-    /// Forgets lingering leases that have run out, and says whose they were.
-    pub fn expire_leases(&self, now: Timestamp) -> Vec<LeaseKey> {
-        let snapshot = self.snapshot();
-        let views = snapshot.hosts.values();
-        let lingering = views.flat_map(|view| &view.lingering);
-        let over = lingering.filter(|(_, until)| **until <= now);
-        let mut keys: Vec<_> = over.map(|(key, _)| key.clone()).collect();
-        keys.sort();
-        keys.dedup();
-        if keys.is_empty() {
-            return keys;
-        }
-        self.change(|state| {
-            for key in &keys {
-                let hosts = state.lingering.remove(key).unwrap_or_default();
-                let (over, left): (Vec<_>, Vec<_>) = hosts.into_iter().partition(|host| {
-                    let view = state.snapshot.hosts.get(host);
-                    let until = view.and_then(|view| view.lingering.get(key));
-                    until.is_none_or(|until| *until <= now)
-                });
-                for host in over {
-                    state.host(&host, |view| {
-                        view.lingering.remove(key);
-                    });
-                }
-                if !left.is_empty() {
-                    state.lingering.insert(key.clone(), left);
-                }
-            }
-            state.forget_all_gone();
-        });
-        keys
     }
 
     /// Takes over what a probe of this host found. Returns how long the host
@@ -226,9 +171,7 @@ impl Fleet {
 
     /// The same where `change` says that it changed something.
     fn change_if<T>(&self, change: impl FnOnce(&mut State) -> (bool, T)) -> T {
-        // A panic while the lock was held left a picture between two changes of
-        // one host at worst: better served on than refused for ever.
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.lock();
         let (changed, result) = change(&mut state);
         if !changed {
             return result;
@@ -240,6 +183,14 @@ impl Fleet {
             self.probed.send_replace(true);
         }
         result
+    }
+}
+
+impl Fleet {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // A panic while the lock was held left a picture between two changes of
+        // one host at worst: better served on than refused for ever.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -78,6 +78,7 @@ impl State {
             resource: decision.resource.clone(),
             since: now,
             stood: None,
+            elsewhere: false,
         };
         self.host(&placement.host, |known| known.tunnels.push(view));
         Some(placement.host.clone())

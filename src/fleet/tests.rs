@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use super::*;
 use crate::placement::{
-    Decision, Farm, FarmId, FarmOverrides, Host, Load, Mode, Outcome, ParameterValues, Placement,
-    Reason, Report, ReportNumber, ResourceKind, Rules, Session, SessionState, Trust, UserKey,
-    alarms,
+    Decision, Farm, FarmId, FarmOverrides, Host, LeaseKey, LeaseRecord, Load, Mode, Outcome,
+    ParameterValues, Placement, Reason, Report, ReportNumber, ResourceKind, Rules, Session,
+    SessionState, Trust, UserKey, alarms,
 };
+use crate::store::{Version, Versioned};
 
 const NOW: Timestamp = Timestamp::from_millis(1_000_000);
 
@@ -45,6 +46,14 @@ fn ann() -> (UserKey, LeaseKey) {
     let user = UserKey::new("ann", "").unwrap();
     let key = LeaseKey::of_user(&user);
     (user, key)
+}
+
+/// A record as the store gives it.
+pub(super) fn stored(record: &LeaseRecord) -> Versioned {
+    Versioned {
+        version: Version::nth(1),
+        record: record.clone(),
+    }
 }
 
 pub(super) fn placed_on(host: &str) -> Decision {
@@ -215,9 +224,9 @@ fn a_lingering_lease_counts_on_its_host_only_and_until_its_end() {
         record.end(&tunnel, lease, NOW);
         record
     };
-    fleet.note_leases(&key, &linger_on("a"), NOW);
+    fleet.note_leases(&key, &stored(&linger_on("a")), NOW);
     assert_eq!(load(&fleet, "a").disconnected, 1);
-    fleet.note_leases(&key, &linger_on("b"), NOW);
+    fleet.note_leases(&key, &stored(&linger_on("b")), NOW);
     assert_eq!(
         (
             load(&fleet, "a").disconnected,
@@ -231,7 +240,7 @@ fn a_lingering_lease_counts_on_its_host_only_and_until_its_end() {
             .lingering
             .is_empty()
     );
-    fleet.note_leases(&key, &LeaseRecord::default(), NOW);
+    fleet.note_leases(&key, &stored(&LeaseRecord::default()), NOW);
 }
 
 fn usable_since(fleet: &Fleet, host: &str) -> Option<Timestamp> {
@@ -323,10 +332,10 @@ fn names_of_users_who_stood_are_known_and_others_are_not() {
         let (farm, host, tunnel) = ("office".into(), "a".into(), "t1".into());
         let mut record = LeaseRecord::default();
         assert!(record.claim(&farm, &host, &tunnel, trust, NOW));
-        fleet.note_leases(&LeaseKey::of_user(&user), &record, NOW);
+        fleet.note_leases(&LeaseKey::of_user(&user), &stored(&record), NOW);
         assert!(!known(name));
         record.stood(&tunnel, &user, Duration::from_secs(900), NOW);
-        fleet.note_leases(&LeaseKey::of_user(&user), &record, NOW);
+        fleet.note_leases(&LeaseKey::of_user(&user), &stored(&record), NOW);
     };
     note("corp\\ann", Trust::Plain);
     assert!(known("CORP\\Ann"));
@@ -348,9 +357,9 @@ fn to_note_somebody_known_copies_nobody() {
         NOW
     ));
     record.stood(&"t1".into(), &user, Duration::from_secs(900), NOW);
-    fleet.note_leases(&key, &record, NOW);
+    fleet.note_leases(&key, &stored(&record), NOW);
     let before = Arc::clone(&fleet.snapshot().people);
-    fleet.note_leases(&key, &record, NOW);
+    fleet.note_leases(&key, &stored(&record), NOW);
     assert!(Arc::ptr_eq(&before, &fleet.snapshot().people));
 }
 
@@ -447,4 +456,44 @@ fn a_first_report_is_weighed_by_what_hosts_known_of_old_carry() {
     // A later report is no first one.
     comes(&fleet, "b", 25);
     assert_eq!(sounding(&fleet), 0);
+}
+
+#[test]
+fn a_tunnel_of_ours_is_counted_once_whatever_its_record_says() {
+    let fleet = fleet();
+    fleet.shares_as("me".into());
+    let (user, key) = ann();
+    let (_, seat) = fleet.seat(&"t1".into(), NOW, |_| placed_on("a"));
+    let mut record = LeaseRecord::default();
+    for tunnel in ["t1", "t2"] {
+        assert!(record.claim(
+            &"office".into(),
+            &"a".into(),
+            &tunnel.into(),
+            Trust::Plain,
+            NOW
+        ));
+    }
+    fleet.note_leases(&key, &stored(&record), NOW);
+    let ids = || {
+        let snapshot = fleet.snapshot();
+        let tunnels = snapshot.hosts[&HostId::from("a")].tunnels.iter();
+        tunnels
+            .map(|t| (t.tunnel.to_string(), t.elsewhere))
+            .collect::<Vec<_>>()
+    };
+    let both = [("t1".to_owned(), false), ("t2".to_owned(), true)];
+    assert_eq!(ids(), both);
+    assert_eq!(load(&fleet, "a").active, 1, "both are one user's");
+    fleet.note_leases(&key, &stored(&record), NOW);
+    assert_eq!(ids(), both);
+    // What ends elsewhere is over here; what is over in time needs no word.
+    let later = NOW + Duration::from_secs(44);
+    assert!(fleet.expire_leases(later).is_empty());
+    assert_eq!(fleet.expire_leases(later + Duration::from_secs(1)), [key]);
+    assert_eq!(ids(), both[..1]);
+    drop(seat);
+    assert!(ids().is_empty());
+    assert_eq!(fleet.replica(), Some("me".into()));
+    drop(user);
 }

@@ -153,7 +153,9 @@ fn scores(page: &mut Page, snapshot: &Snapshot, now: Timestamp) {
 
 fn pending(page: &mut Page, snapshot: &Snapshot) {
     let tunnels = snapshot.hosts.values().flat_map(|view| &view.tunnels);
-    let pending = tunnels.filter(|tunnel| tunnel.stood.is_none()).count();
+    // Another replica counts its own.
+    let pending = tunnels.filter(|tunnel| tunnel.stood.is_none() && !tunnel.elsewhere);
+    let pending = pending.count();
     page.gauge(
         "pending_placements",
         "Tunnels that were placed and whose RDP connection has not stood yet.",
@@ -170,7 +172,9 @@ fn leases(page: &mut Page, snapshot: &Snapshot, now: Timestamp) {
         for tunnel in &view.tunnels {
             if let Some(key) = &tunnel.key {
                 here.insert(key);
-                *held.entry((key, &tunnel.farm)).or_default() |= tunnel.stood.is_some();
+                if !tunnel.elsewhere {
+                    *held.entry((key, &tunnel.farm)).or_default() |= tunnel.stood.is_some();
+                }
             }
         }
         let left = view.lingering.iter();

@@ -198,6 +198,7 @@ fn a_picture_tells_of_reports_leases_and_of_configured_hosts_alone() {
         resource: None,
         since: now,
         stood,
+        elsewhere: false,
     };
     // Two tunnels of one user are one lease, however far each is.
     view.tunnels = vec![tunnel(None), tunnel(Some(now))];

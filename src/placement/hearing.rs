@@ -140,6 +140,7 @@ impl HostView {
         let explains =
             |other: &TunnelView| other.tunnel != tunnel.tunnel && other.user.as_ref() == Some(user);
         tunnel.trust == Trust::Doubtful
+            && !tunnel.elsewhere
             && tunnel.stood.is_some()
             && !self.tunnels.iter().any(explains)
             && report
@@ -162,7 +163,8 @@ pub fn findings(snapshot: &Snapshot, host: &HostId, now: Timestamp) -> Vec<Findi
         .iter()
         .filter(|tunnel| view.shows_logon(tunnel) && tunnel.user.as_ref().is_some_and(believed));
     let mut found: Vec<_> = shown.map(|t| Finding::Shown(t.tunnel.clone())).collect();
-    let unknown = view.tunnels.iter().filter(|tunnel| tunnel.user.is_none());
+    let unknown = view.tunnels.iter();
+    let unknown = unknown.filter(|tunnel| tunnel.user.is_none() && !tunnel.elsewhere);
     found.extend(unknown.filter_map(|tunnel| {
         let session = report.tagged(&tunnel.tunnel.tag())?;
         let rules = snapshot.directory.rules();

@@ -61,8 +61,25 @@ text_id! {
     /// A tunnel's id: unique over all replicas and restarts.
     TunnelId
 }
+text_id! {
+    /// A replica's id: one a process, unique over all restarts.
+    ReplicaId
+}
 
 impl TunnelId {
+    /// What the ids of visits begin with.
+    const VISIT: &str = "visit-";
+
+    /// The id of a user's way to a host that does not lead through us.
+    pub fn of_visit(unique: impl fmt::Display) -> Self {
+        Self::from(format!("{}{unique}", Self::VISIT))
+    }
+
+    /// Whether it stands for such a way.
+    pub fn is_visit(&self) -> bool {
+        self.0.starts_with(Self::VISIT)
+    }
+
     /// Longest name of a client that RDP carries, in characters (MS-RDPBCGR
     /// 2.2.1.3.2: 32 bytes of UTF-16, the last character a NUL).
     pub const TAG: usize = 15;

@@ -9,6 +9,7 @@
 //! back only what it brought, so an older lease is found as it was.
 
 mod doubt;
+mod elsewhere;
 mod shift;
 mod sighting;
 
@@ -21,6 +22,8 @@ use super::aim::Trust;
 use super::identity::UserKey;
 use super::ids::{FarmId, HostId, TunnelId};
 use super::time::Timestamp;
+
+pub use elsewhere::{Elsewhere, Origin};
 
 /// How long a claim lives unless its tunnel renews it: all that a killed
 /// replica leaves behind.
@@ -90,6 +93,9 @@ pub struct Holder {
     /// it was.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub doubtful: bool,
+    /// Where it is open, for other replicas; `None` in a store of one process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<Origin>,
 }
 
 /// What a lease is worth at a moment.
@@ -253,6 +259,7 @@ impl LeaseRecord {
             stood: false,
             until: now + CLAIM,
             doubtful,
+            origin: None,
         };
         match self.leases.get_mut(farm) {
             Some(lease) if &lease.host == host => {
@@ -289,6 +296,7 @@ impl LeaseRecord {
         now: Timestamp,
     ) -> bool {
         let holds = self.renew_as(tunnel, true, now + lease);
+        self.note_stood(tunnel, now);
         self.remember(tunnel, user, now);
         holds
     }

@@ -50,10 +50,11 @@ pub use drained::{is_drained, restart_order};
 pub use first_report::most_at_first;
 pub use hearing::{Finding, findings};
 pub use identity::{Claims, UserKey, Who, fold};
-pub use ids::{FarmId, HostId, ResourceId, TunnelId, derive_id};
+pub use ids::{FarmId, HostId, ReplicaId, ResourceId, TunnelId, derive_id};
 pub use last_host::{Emptied, emptied};
 pub use lease::{
-    CLAIM, HISTORY, Holder, Lease, LeaseRecord, LeaseState, LeaseView, Lingering, Past, RENEWAL,
+    CLAIM, Elsewhere, HISTORY, Holder, Lease, LeaseRecord, LeaseState, LeaseView, Lingering,
+    Origin, Past, RENEWAL,
 };
 pub use lease_key::LeaseKey;
 pub use mode::{Actor, Effect, MOST_TIMED, Mode, Modes, Order, Orders};

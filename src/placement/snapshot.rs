@@ -69,7 +69,7 @@ pub struct HostView {
     /// Users its agent reports whom we did not take there, as far as that speaks
     /// against it.
     pub strangers: Strangers,
-    /// Our tunnels to this host, pending and stood.
+    /// The tunnels to this host, pending and stood, at whichever replica.
     pub tunnels: Vec<TunnelView>,
     /// Leases that linger here without a tunnel, with their ends.
     pub lingering: BTreeMap<LeaseKey, Timestamp>,
@@ -78,6 +78,9 @@ pub struct HostView {
     pub usable_since: Option<Timestamp>,
     /// What keeps newcomers from a host that answers and fails all the same.
     pub breaker: Breaker,
+    /// Up to which writing of replicas, ours among them, what they placed here
+    /// and ordered for it is in this view; 0 where nothing was told of it.
+    pub standing: u64,
 }
 
 /// What our own X.224 probe last said, and since when it says so.
@@ -99,7 +102,7 @@ pub enum Probe {
     },
 }
 
-/// One of our tunnels to a host.
+/// A tunnel to a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TunnelView {
     /// Which tunnel.
@@ -118,6 +121,8 @@ pub struct TunnelView {
     pub since: Timestamp,
     /// When its RDP connection stood; `None` while pending.
     pub stood: Option<Timestamp>,
+    /// It is open at another replica, which alone ends it and learns of its user.
+    pub elsewhere: bool,
 }
 
 /// How full a host is.

@@ -17,6 +17,8 @@ pub enum Kind {
     Command,
     /// A replica that is there, under the replica's id.
     Replica,
+    /// A replica's tunnels that no lease tells of, under the replica's id.
+    Guests,
 }
 
 impl Kind {
@@ -28,6 +30,7 @@ impl Kind {
             Self::Key => "key",
             Self::Command => "command",
             Self::Replica => "replica",
+            Self::Guests => "guests",
         }
     }
 
@@ -40,6 +43,7 @@ impl Kind {
             Self::Key,
             Self::Command,
             Self::Replica,
+            Self::Guests,
         ];
         all.into_iter().find(|kind| kind.as_str() == name)
     }

@@ -81,6 +81,12 @@ pub struct Version(u64);
 impl Version {
     /// The version of a key that is not stored.
     pub const ABSENT: Self = Self(0);
+
+    /// The one after so many, for a store of a test.
+    #[cfg(test)]
+    pub(crate) const fn nth(number: u64) -> Self {
+        Self(number)
+    }
 }
 
 /// A record and the version to name when replacing it.

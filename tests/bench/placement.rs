@@ -117,6 +117,7 @@ fn tunnels(host: u32, count: u32) -> Vec<TunnelView> {
         resource: None,
         since: NOW,
         stood: Some(NOW),
+        elsewhere: false,
     };
     (0..count).map(tunnel).collect()
 }

@@ -10,7 +10,7 @@ use tracing::{debug, info, warn};
 
 use super::{Keeper, Kept, Leases, Note, State, Tell};
 use crate::broker::keeper::Claim;
-use crate::placement::{Finding, HostId, LeaseKey, Timestamp, Trust, TunnelId};
+use crate::placement::{Finding, HostId, LeaseKey, Origin, Timestamp, Trust, TunnelId};
 use crate::store::StoreError;
 
 /// How often reports changed a lease, or would have.
@@ -104,6 +104,7 @@ impl Keeper {
                 farm,
             } => {
                 let claim = Claim {
+                    origin: leases.origin_of(&host, &tunnel),
                     key,
                     farm,
                     host,
@@ -147,7 +148,23 @@ impl Leases {
     fn is_open(&self, host: &HostId, tunnel: &TunnelId) -> bool {
         let snapshot = self.fleet.snapshot();
         let view = snapshot.hosts.get(host);
-        view.is_some_and(|view| view.tunnels.iter().any(|t| &t.tunnel == tunnel))
+        view.is_some_and(|view| {
+            let mut tunnels = view.tunnels.iter();
+            tunnels.any(|t| &t.tunnel == tunnel && !t.elsewhere)
+        })
+    }
+
+    /// What other replicas are told of a tunnel that is open here.
+    fn origin_of(&self, host: &HostId, tunnel: &TunnelId) -> Option<Origin> {
+        let (replica, snapshot) = (self.fleet.replica()?, self.fleet.snapshot());
+        let mut tunnels = snapshot.hosts.get(host)?.tunnels.iter();
+        let known = tunnels.find(|t| &t.tunnel == tunnel && !t.elsewhere)?;
+        Some(Origin {
+            replica,
+            resource: known.resource.clone(),
+            since: known.since,
+            stood: known.stood,
+        })
     }
 
     /// A tunnel turned out to be this user's. False where it gets no part in
@@ -158,7 +175,10 @@ impl Leases {
         }
         let now = self.clock.now();
         let claimed = self.update_if(&claim.key, |record| {
-            record.claim(&claim.farm, &claim.host, &claim.tunnel, Trust::Plain, now)
+            let (farm, host, tunnel) = (&claim.farm, &claim.host, &claim.tunnel);
+            let claimed = record.claim(farm, host, tunnel, Trust::Plain, now);
+            claim.tell_origin(record);
+            claimed
         });
         let claimed = claimed.await?;
         let Claim {

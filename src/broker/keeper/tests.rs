@@ -79,6 +79,7 @@ fn claim(host: &str, trust: Trust) -> Claim {
         tunnel: "t1".into(),
         user,
         trust,
+        origin: None,
     }
 }
 

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::fleet::Seat;
+use crate::fleet::tests::stored;
 use crate::placement::{
     Decision, Farm, FarmId, FarmOverrides, LeaseKey, LeaseRecord, Mode, Outcome, ParameterValues,
     Placement, Reason, ResourceKind, Rules, Timestamp, Trust, TunnelId, UserKey,
@@ -230,7 +231,7 @@ fn lingering_leases_keep_a_host_until_they_run_out() {
     assert!(record.claim(&farm, &host, &tunnel, Trust::Plain, NOW));
     record.stood(&tunnel, &user, lease, NOW);
     record.end(&tunnel, lease, NOW);
-    fleet.note_leases(&key, &record, NOW);
+    fleet.note_leases(&key, &stored(&record), NOW);
     fleet.apply(of(&["b"]), NOW);
     assert_eq!(view(&fleet, "a").unwrap().lingering.len(), 1);
     fleet.expire_leases(NOW + lease);

@@ -12,7 +12,10 @@ impl LeaseRecord {
         let shift = |at: &mut Timestamp| *at = at.shifted(millis);
         for lease in self.leases.values_mut() {
             lease.lingers_until.iter_mut().for_each(shift);
-            lease.holders.iter_mut().for_each(|h| shift(&mut h.until));
+            for holder in &mut lease.holders {
+                shift(&mut holder.until);
+                holder.origin.iter_mut().for_each(|o| o.shift(shift));
+            }
             lease
                 .replaced
                 .iter_mut()

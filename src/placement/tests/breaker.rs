@@ -20,6 +20,7 @@ fn tunnel(who: &str, resource: &str, at: Timestamp) -> TunnelView {
             .map(Into::into),
         since: at,
         stood: None,
+        elsewhere: false,
     }
 }
 

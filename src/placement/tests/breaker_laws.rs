@@ -38,6 +38,7 @@ fn tunnel(user: Option<u8>, resource: Option<u8>) -> TunnelView {
         resource: resource.map(|resource| format!("resource{resource}").into()),
         since: NOW,
         stood: None,
+        elsewhere: false,
     }
 }
 

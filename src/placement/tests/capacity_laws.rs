@@ -95,6 +95,7 @@ impl Rush {
                 since: self.now,
                 stood: None,
                 resource: None,
+                elsewhere: false,
             };
             let at = HOSTS.iter().position(|id| *id == placement.host.as_str());
             self.host(at.unwrap()).tunnels.push(view);

@@ -89,6 +89,7 @@ impl Broker {
             resource: decision.resource.clone(),
             since: now,
             stood: None,
+            elsewhere: false,
         };
         self.host(&placement.host, |view| view.tunnels.push(seat));
         let Some(key) = decision.key.clone() else {

@@ -152,6 +152,7 @@ impl HostWords {
             resource: None,
             since: stood.unwrap_or(NOW),
             stood,
+            elsewhere: false,
         });
         self
     }
