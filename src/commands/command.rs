@@ -101,8 +101,9 @@ pub struct Command {
     pub asked_by: String,
     /// From then on it is not carried out.
     pub expires_at: Timestamp,
-    /// When it was given to the agent for the first time since we started.
-    #[serde(skip)]
+    /// When it was given to the agent for the first time: by this process since
+    /// it started, or by whichever of several replicas.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivered_at: Option<Timestamp>,
     /// What came of it.
     pub outcome: Option<Outcome>,

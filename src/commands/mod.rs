@@ -7,11 +7,15 @@
 //!                      +--> expired                   result -> done
 //! ```
 //!
+//! Where replicas share the store, whichever of them the agent speaks to hands
+//! the command out and hears what came of it, and the others learn of both.
+//!
 //! An agent carries a command out once, however often it is delivered: its id
 //! is the same every time. One that is asked for again while it waits is the
 //! same command.
 
 mod command;
+mod elsewhere;
 mod queue;
 mod restarts;
 mod wish;

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -26,19 +27,21 @@ const TOLD: usize = 1000;
 /// The commands of every host; clones are one.
 #[derive(Clone)]
 pub struct Commands {
-    inner: Arc<Inner>,
+    pub(super) inner: Arc<Inner>,
 }
 
-struct Inner {
-    store: Arc<dyn Documents>,
+pub(super) struct Inner {
+    pub(super) store: Arc<dyn Documents>,
     clock: Clock,
     known: Mutex<Known>,
+    /// Other replicas hand out commands and hear of them as well.
+    pub(super) shared: AtomicBool,
     /// Held while a command is looked for, written, and put in its place, and
     /// while what came of one is taken over: neither writes over the other.
-    writing: tokio::sync::Mutex<()>,
+    pub(super) writing: tokio::sync::Mutex<()>,
 }
 
-type Known = BTreeMap<CommandId, Command>;
+pub(super) type Known = BTreeMap<CommandId, Command>;
 
 /// A command that is waiting now.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,6 +91,7 @@ impl Commands {
                 store,
                 clock,
                 known: Mutex::new(known),
+                shared: AtomicBool::new(false),
                 writing: tokio::sync::Mutex::default(),
             }),
         })
@@ -115,6 +119,10 @@ impl Commands {
         let inner = &self.inner;
         let expires = wish.check()?;
         let _writing = inner.writing.lock().await;
+        if drain.is_some() {
+            // Another replica may have heard the host a moment ago.
+            self.catch_up().await?;
+        }
         let before = drain.and_then(|drain| self.drained_by(host, drain.order));
         if let Some(command) = before {
             let is_new = false;
@@ -156,9 +164,17 @@ impl Commands {
         let command = same.unwrap_or(command);
         let over = inner.over(host, now);
         let mut edits: Vec<_> = over.iter().map(|id| edit(id, None, None)).collect();
-        let expected = is_new.then_some(Version::ABSENT);
-        edits.push(edit(&command.id, expected, Some(written(&command)?)));
-        inner.store.edit(edits, true).await?;
+        if is_new {
+            let text = inner.written(&command)?;
+            edits.push(edit(&command.id, Some(Version::ABSENT), Some(text)));
+        } else if inner.is_shared() {
+            inner.bring_up_to(&command).await?;
+        } else {
+            edits.push(edit(&command.id, None, Some(inner.written(&command)?)));
+        }
+        if !edits.is_empty() {
+            inner.store.edit(edits, true).await?;
+        }
         let mut known = inner.lock();
         for id in over {
             known.remove(&id);
@@ -187,11 +203,18 @@ impl Commands {
         let pending = known
             .values_mut()
             .filter(|command| command.host == *host && command.is_pending(now));
+        let mut first = Vec::new();
         let told = pending.map(|command| {
-            command.delivered_at.get_or_insert(now);
+            if command.delivered_at.is_none() {
+                command.delivered_at = Some(now);
+                first.push(command.clone());
+            }
             command.clone()
         });
-        told.collect()
+        let told = told.collect();
+        drop(known);
+        self.tell_delivered(first);
+        told
     }
 
     /// Takes over what a host's agent says of commands; returns those of which
@@ -202,6 +225,7 @@ impl Commands {
         }
         let inner = &self.inner;
         let _writing = inner.writing.lock().await;
+        self.look_up(results).await;
         let now = inner.clock.now();
         let mut news = Vec::new();
         {
@@ -224,14 +248,7 @@ impl Commands {
                 news.push(command.clone());
             }
         }
-        let edits = news.iter().filter_map(|command| {
-            let text = written(command).ok()?;
-            Some(edit(&command.id, None, Some(text)))
-        });
-        let edits: Vec<_> = edits.collect();
-        if !edits.is_empty()
-            && let Err(error) = inner.store.edit(edits, true).await
-        {
+        if let Err(error) = inner.write_outcomes(&news).await {
             // After a restart it is delivered again, and not carried out again.
             warn!(%host, %error, "What came of commands was not stored");
         }
@@ -262,7 +279,38 @@ impl Commands {
 }
 
 impl Inner {
-    fn lock(&self) -> MutexGuard<'_, Known> {
+    async fn write_outcomes(&self, news: &[Command]) -> Result<(), StoreError> {
+        if self.is_shared() {
+            for command in news {
+                self.bring_up_to(command).await?;
+            }
+            return Ok(());
+        }
+        let edits = news.iter().map(|command| {
+            let text = self.written(command)?;
+            Ok(edit(&command.id, None, Some(text)))
+        });
+        let edits: Vec<_> = edits.collect::<Result<_, StoreError>>()?;
+        if edits.is_empty() {
+            return Ok(());
+        }
+        self.store.edit(edits, true).await.map(|_| ())
+    }
+
+    /// When it was delivered is for other replicas: after a restart it is
+    /// delivered anew.
+    pub(super) fn written(&self, command: &Command) -> Result<String, StoreError> {
+        let delivered_at = command.delivered_at.filter(|_| self.is_shared());
+        let command = Command {
+            delivered_at,
+            ..command.clone()
+        };
+        serde_json::to_string(&command).map_err(|error| StoreError::Failed {
+            reason: error.to_string(),
+        })
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -285,13 +333,7 @@ impl Inner {
     }
 }
 
-fn written(command: &Command) -> Result<String, StoreError> {
-    serde_json::to_string(command).map_err(|error| StoreError::Failed {
-        reason: error.to_string(),
-    })
-}
-
-fn edit(id: &CommandId, expected: Option<Version>, text: Option<String>) -> Edit {
+pub(super) fn edit(id: &CommandId, expected: Option<Version>, text: Option<String>) -> Edit {
     Edit {
         kind: Kind::Command,
         id: id.as_str().to_owned(),

@@ -235,8 +235,8 @@ impl Inner {
 
     /// Puts records in force that were written down.
     pub(super) fn publish(&self, records: impl IntoIterator<Item = (KeyId, Record)>) {
-        let ring = self.ring.load().with(records);
-        self.ring.store(Arc::new(ring));
+        let records: Vec<_> = records.into_iter().collect();
+        self.ring.rcu(|ring| ring.with(records.clone()));
     }
 }
 

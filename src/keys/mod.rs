@@ -31,6 +31,7 @@ mod change;
 mod digest;
 mod enroll;
 mod expiry;
+mod follow;
 mod keyring;
 mod line;
 mod listed;

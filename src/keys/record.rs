@@ -40,6 +40,21 @@ impl Record {
         serde_json::from_str(text).ok()
     }
 
+    /// What happened to a key stays so: an older writing of it, read late, does
+    /// not make it good again.
+    pub(super) fn keep_what_happened(&mut self, known: &Self) {
+        if self.revoked_at.is_none() {
+            self.revoked_at = known.revoked_at;
+            self.revoked_by.clone_from(&known.revoked_by);
+        }
+        self.used_at = self.used_at.or(known.used_at);
+        self.asked_at = self.asked_at.or(known.asked_at);
+        if self.approved_at.is_none() {
+            self.approved_at = known.approved_at;
+            self.approved_by.clone_from(&known.approved_by);
+        }
+    }
+
     pub(super) fn text(&self) -> String {
         // A record is plain values: there is nothing that JSON could not hold.
         serde_json::to_string(self).unwrap_or_default()

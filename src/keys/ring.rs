@@ -63,6 +63,17 @@ impl Entry {
                 .is_ok()
     }
 
+    /// It was used before, perhaps at another replica.
+    fn note_first_use(&self) {
+        if let Some(at) = self.record.used_at {
+            let at = at.as_millis();
+            let _ = self
+                .uses
+                .first
+                .compare_exchange(0, at, Ordering::Relaxed, Ordering::Relaxed);
+        }
+    }
+
     pub(super) fn first_used(&self) -> Option<Timestamp> {
         moment(&self.uses.first)
     }
@@ -130,10 +141,25 @@ impl Ring {
         for (id, record) in records {
             let mut entry = Entry::new(id, record);
             if let Some(before) = ring.keys.get(&entry.id) {
+                entry.record.keep_what_happened(&before.record);
                 entry.uses = Arc::clone(&before.uses);
+                entry.note_first_use();
             }
             ring.put(entry);
         }
+        ring
+    }
+
+    /// This ring without these keys, which are stored no more.
+    pub(super) fn without(&self, ids: &[KeyId]) -> Self {
+        let mut ring = self.clone();
+        for id in ids {
+            ring.keys.remove(id);
+            for keys in ring.agents.values_mut() {
+                keys.retain(|entry| &entry.id != id);
+            }
+        }
+        ring.agents.retain(|_, keys| !keys.is_empty());
         ring
     }
 

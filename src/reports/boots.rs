@@ -99,6 +99,48 @@ impl Boots {
         self.begin(boot, seq)
     }
 
+    /// Which of two that were kept of one host, by replicas that heard it apart,
+    /// is of the newer heartbeat; `None` where that cannot be told by counting.
+    pub(super) fn compare(&self, other: &Self) -> Option<Ordering> {
+        let (ours, theirs) = self.known.back().zip(other.known.back())?;
+        match ours.id == theirs.id {
+            true => Some(ours.seq.cmp(&theirs.seq)),
+            false => Some(self.count.cmp(&other.count)).filter(|order| order.is_ne()),
+        }
+    }
+
+    /// Learns of starts that another replica heard of: they came before our last
+    /// one, and are over.
+    pub(super) fn learn(&mut self, other: &Self) {
+        let last = self.known.pop_back();
+        for start in &other.known {
+            if last.as_ref().is_some_and(|last| last.id == start.id) {
+                continue;
+            }
+            match self.known.iter_mut().find(|known| known.id == start.id) {
+                Some(known) => known.seq = known.seq.max(start.seq),
+                None => self.known.push_back(start.clone()),
+            }
+        }
+        self.known.extend(last);
+        self.count = self.count.max(other.count);
+        while self.known.len() > REMEMBERED {
+            self.known.pop_front();
+        }
+    }
+
+    /// Has the last start counted after all that either knows of, and gives its
+    /// number.
+    pub(super) fn outrank(&mut self) -> Option<ReportNumber> {
+        self.count += 1;
+        let last = self.known.back_mut()?;
+        last.ordinal = self.count;
+        Some(ReportNumber {
+            boot: last.ordinal,
+            seq: last.seq,
+        })
+    }
+
     fn begin(&mut self, boot: &str, seq: Option<u64>) -> Standing {
         self.count += 1;
         self.known.push_back(Boot {
@@ -194,6 +236,53 @@ mod tests {
         assert_eq!(back, boots);
         assert_eq!(back.stand(Some("99"), Some(1), SOON), STALE);
         assert_eq!(back.stand(Some("new"), Some(1), SOON), news(101, 1));
+    }
+
+    fn heard(starts: &[(&str, u64)]) -> Boots {
+        let mut boots = Boots::default();
+        for (start, seq) in starts {
+            boots.stand(Some(start), Some(*seq), SOON);
+        }
+        boots
+    }
+
+    #[test]
+    fn of_two_replicas_the_one_knows_more_that_heard_the_later_heartbeat() {
+        let compare = |one: &[_], other: &[_]| heard(one).compare(&heard(other));
+        assert_eq!(
+            compare(&[("a", 5)], &[("a", 4)]),
+            Some(Ordering::Greater),
+            "of one start"
+        );
+        assert_eq!(
+            compare(&[("a", 9)], &[("a", 9), ("b", 1)]),
+            Some(Ordering::Less),
+            "a later start"
+        );
+        assert_eq!(
+            compare(&[("x", 1), ("a", 5)], &[("a", 5)]),
+            Some(Ordering::Equal)
+        );
+        assert_eq!(compare(&[("a", 1)], &[("b", 1)]), None);
+        assert_eq!(compare(&[], &[("b", 1)]), None);
+    }
+
+    #[test]
+    fn what_another_replica_heard_is_over_and_no_number_is_given_twice() {
+        let mut boots = heard(&[("a", 5), ("b", 2)]);
+        boots.learn(&heard(&[("a", 7), ("c", 3)]));
+        assert_eq!(boots.stand(Some("a"), Some(6), SOON), STALE, "heard there");
+        assert_eq!(boots.stand(Some("a"), Some(8), SOON), RIVAL, "it is over");
+        assert_eq!(boots.stand(Some("a"), Some(7), OUTLIVED), STALE, "replayed");
+        assert_eq!(boots.stand(Some("c"), Some(3), OUTLIVED), STALE, "replayed");
+        assert_eq!(boots.stand(Some("b"), Some(3), SOON), news(2, 3));
+        assert_eq!(
+            boots.outrank(),
+            Some(ReportNumber { boot: 3, seq: 3 }),
+            "before all of both"
+        );
+        assert_eq!(boots.stand(Some("b"), Some(4), SOON), news(3, 4));
+        assert_eq!(boots.stand(Some("new"), Some(1), SOON), news(4, 1));
     }
 
     #[test]

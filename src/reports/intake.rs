@@ -16,7 +16,7 @@ use crate::broker::Broker;
 use crate::clock::Clock;
 use crate::fleet::{Fleet, Heartbeat};
 use crate::placement::{HostId, Timestamp};
-use crate::store::{Documents, StoreError};
+use crate::store::{Documents, StoreError, Version};
 
 /// Hosts without a configuration that are remembered.
 const UNMATCHED: usize = 1000;
@@ -31,8 +31,8 @@ pub struct Intake {
 }
 
 pub(super) struct Inner {
-    fleet: Arc<Fleet>,
-    clock: Clock,
+    pub(super) fleet: Arc<Fleet>,
+    pub(super) clock: Clock,
     hosts: Mutex<Hosts>,
     /// Something new is to be written down.
     pub(super) news: Notify,
@@ -40,14 +40,16 @@ pub(super) struct Inner {
 
 #[derive(Debug, Default)]
 pub(super) struct Hosts {
-    known: BTreeMap<HostId, Known>,
+    pub(super) known: BTreeMap<HostId, Known>,
     pub(super) due: Due,
 }
 
 /// What is known of one host's agent.
 #[derive(Debug, Clone, Default)]
-struct Known {
-    kept: Kept,
+pub(super) struct Known {
+    pub(super) kept: Kept,
+    /// Which writing the store had last, as far as we know.
+    pub(super) version: Option<Version>,
     clocks: Clocks,
     /// Bytes of the heartbeat, for hosts that are not configured.
     size: usize,
@@ -62,11 +64,11 @@ struct Known {
 /// What outlives the process.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Kept {
-    boots: Boots,
+    pub(super) boots: Boots,
     /// Since when its reports are in the picture and nothing speaks against its
     /// agent: a process that starts knows by it whose last words to believe.
     #[serde(default)]
-    since: Option<Timestamp>,
+    pub(super) since: Option<Timestamp>,
     pub(super) last: Option<Last>,
 }
 
@@ -132,20 +134,21 @@ impl Intake {
         let directory = Arc::clone(&fleet.snapshot().directory);
         let is_known = |host: &HostId| directory.host(host).is_some();
         let kept = super::keeping::read(&*store, is_known, clock.now()).await?;
-        let known = kept.into_iter().map(|(host, mut kept)| {
+        let known = kept.into_iter().map(|(host, (version, mut kept))| {
             // A clock that was set back meanwhile makes nothing fresh for ever.
             if let Some(last) = &mut kept.last {
                 last.received = last.received.min(clock.now());
             }
             let known = Known {
                 kept,
+                version: Some(version),
                 ..Known::default()
             };
             (host, known)
         });
         let hosts = Hosts {
             known: known.collect(),
-            due: Due::default(),
+            due: Due::of(fleet.replica().is_some()),
         };
         let intake = Self {
             inner: Arc::new(Inner {
@@ -359,7 +362,7 @@ impl Hosts {
 
 impl Kept {
     /// A report that came then is in the picture.
-    fn is_in_the_picture(&mut self, inner: &Inner, host: &HostId, received: Timestamp) {
+    pub(super) fn is_in_the_picture(&mut self, inner: &Inner, host: &HostId, received: Timestamp) {
         let snapshot = inner.fleet.snapshot();
         let view = snapshot.hosts.get(host);
         let against = view.and_then(|view| view.mistrust(snapshot.directory.rules()));

@@ -2,7 +2,9 @@
 //! waits for it, and read at the start.
 //!
 //! Who is there is on disk soon, since returning users go by it; load alone is
-//! written once a minute, and lost with the power it costs nothing.
+//! written once a minute, and lost with the power it costs nothing. In a store
+//! that replicas share each report is written once, since the others place by
+//! it too, many together and [`SHARED`] late at most.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,10 +17,14 @@ use tracing::{info, warn};
 use super::intake::{Intake, Kept};
 use crate::clock::Clock;
 use crate::placement::{HostId, Timestamp};
-use crate::store::{Document, Documents, Edit, Kind, StoreError};
+use crate::store::{Document, Documents, Edit, Edited, Kind, StoreError, Version};
 
 /// Between two writings of a host where nobody came or went.
 const PAUSE: Duration = Duration::from_secs(60);
+/// How long a report waits for others before it is written for other replicas.
+const SHARED: Duration = Duration::from_millis(200);
+/// How often a host is tried again that other replicas write as well.
+const TRIES: u32 = 4;
 /// Before a writing that failed is tried again.
 const RETRY: Duration = Duration::from_secs(5);
 /// Hosts written at a time.
@@ -31,6 +37,8 @@ const FORGOTTEN: Duration = Duration::from_secs(30 * 86_400);
 pub(super) struct Due {
     at: BTreeMap<HostId, Writing>,
     written: BTreeMap<HostId, Timestamp>,
+    /// Other replicas read it.
+    shared: bool,
 }
 
 /// When a host is written, and how.
@@ -60,10 +68,28 @@ impl std::fmt::Debug for Handle {
 }
 
 impl Due {
+    pub(super) fn of(shared: bool) -> Self {
+        Self {
+            shared,
+            ..Self::default()
+        }
+    }
+
+    /// Whether other replicas read what is written.
+    pub(super) fn is_shared(&self) -> bool {
+        self.shared
+    }
+
+    /// Another replica wrote something newer.
+    pub(super) fn drop(&mut self, host: &HostId) {
+        self.at.remove(host);
+    }
+
     /// A host is to be written; `same`: the same people are there as before.
     /// Returns whether it is due earlier than it was.
     pub(super) fn note(&mut self, host: &HostId, same: bool, now: Timestamp) -> bool {
         let at = match self.written.get(host) {
+            _ if self.shared => now + SHARED,
             Some(written) if same => now.max(*written + PAUSE),
             _ => now,
         };
@@ -91,6 +117,8 @@ impl Due {
     /// Takes out those that are due by `now`; all where it is `None`.
     fn take(&mut self, by: Option<Timestamp>) -> Vec<(HostId, Writing)> {
         let due = self.at.iter();
+        // For others all that waits goes along.
+        let by = by.filter(|_| !self.shared);
         let due = due.filter(|(_, writing)| by.is_none_or(|by| writing.at <= by));
         let due = due.map(|(host, writing)| (host.clone(), *writing));
         let due: Vec<_> = due.take(TOGETHER).collect();
@@ -149,18 +177,24 @@ impl Keeping {
             let texts = kept.filter_map(|(host, kept)| {
                 // A number that is none was made unknown before it got here.
                 let text = serde_json::to_string(kept).ok()?;
-                Some(edit(host.as_str(), Some(text)))
+                Some(Edit {
+                    expected: hosts.expected(host),
+                    ..edit(host.as_str(), Some(text))
+                })
             });
             texts.collect()
         };
         let sync = due.iter().any(|(_, writing)| writing.sync);
-        let written = self.store.0.edit(edits, sync).await;
+        let written = match self.store.0.edit(edits, sync).await {
+            Ok(Edited::Conflict) => self.write_apart(due.iter().map(|(host, _)| host)).await,
+            written => written.map(|_| ()),
+        };
         let now = self.clock.now();
         {
             let mut hosts = self.intake.inner.lock();
             for (host, writing) in due {
                 match &written {
-                    Ok(_) => drop(hosts.due.written.insert(host, now)),
+                    Ok(()) => drop(hosts.due.written.insert(host, now)),
                     Err(_) => hosts.due.again(
                         host,
                         Writing {
@@ -175,11 +209,36 @@ impl Keeping {
             Err(error) if !self.failing => {
                 warn!(%error, "Reports cannot be stored, trying again");
             }
-            Ok(_) if self.failing => info!("Reports are stored again"),
+            Ok(()) if self.failing => info!("Reports are stored again"),
             _ => {}
         }
         self.failing = written.is_err();
         written.is_ok()
+    }
+
+    /// Of some of these hosts other replicas wrote something meanwhile: each is
+    /// compared with that, and the newer report stays.
+    async fn write_apart<'a>(
+        &self,
+        hosts: impl Iterator<Item = &'a HostId>,
+    ) -> Result<(), StoreError> {
+        for host in hosts {
+            for _ in 0..TRIES {
+                let stored = self.store.0.document(Kind::Report, host.as_str()).await?;
+                let ours = self.intake.inner.lock().beside(host, stored.as_ref());
+                let Some((expected, text)) = ours else {
+                    break;
+                };
+                let edit = Edit {
+                    expected: Some(expected),
+                    ..edit(host.as_str(), Some(text))
+                };
+                if self.store.0.edit(vec![edit], true).await? == Edited::Done {
+                    break;
+                }
+            }
+        }
+        Ok(())
     }
 }
 
@@ -201,15 +260,15 @@ pub(super) async fn read(
     store: &dyn Documents,
     is_configured: impl Fn(&HostId) -> bool,
     now: Timestamp,
-) -> Result<BTreeMap<HostId, Kept>, StoreError> {
+) -> Result<BTreeMap<HostId, (Version, Kept)>, StoreError> {
     let began = Instant::now();
     let mut kept = BTreeMap::new();
     let mut over = Vec::new();
-    for Document { id, text, .. } in store.documents(Kind::Report).await? {
+    for Document { id, version, text } in store.documents(Kind::Report).await? {
         let host = HostId::from(id.as_str());
         match serde_json::from_str::<Kept>(&text) {
             Ok(read) if is_configured(&host) || !is_forgotten(&read, now) => {
-                kept.insert(host, read);
+                kept.insert(host, (version, read));
             }
             Ok(_) => over.push(edit(&id, None)),
             Err(error) => {

@@ -2,10 +2,16 @@
 //! they are read by the rules of the day, and moments on our clock, so that
 //! ages are right after a restart.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use crate::fleet::{Heartbeat, ReportedSession};
 use crate::placement::{self, Directory, HostId, Report, ReportNumber, Timestamp, Told};
+
+/// Within this what another replica heard is told of, and clocks differ no more
+/// than that where they are kept.
+const AT_ONCE: Duration = Duration::from_secs(5);
 
 /// What counts for a host without a health score.
 const HEALTHY: u8 = 100;
@@ -100,6 +106,26 @@ impl Last {
             },
             unknown_states: heard.unknown_states.into_iter().collect(),
         })
+    }
+
+    /// Another replica heard it, of whose clock nothing is known: what is told
+    /// at once is dated as that one dates it where both clocks agree, else as if
+    /// it had come now; what is told `late` is no newer than now.
+    pub(super) fn date(&mut self, late: bool, now: Timestamp) {
+        let agrees = self.received <= now && (late || now.since(self.received) <= AT_ONCE);
+        if agrees {
+            return;
+        }
+        let millis = |at: Timestamp| i64::try_from(at.as_millis()).unwrap_or(i64::MAX);
+        let by = millis(now).saturating_sub(millis(self.received));
+        self.received = now;
+        self.taken = self.taken.shifted(by);
+        for login in self.sessions.iter_mut().flatten() {
+            // One of an unknown age stays so.
+            if login.latest != Timestamp::default() {
+                login.latest = login.latest.shifted(by);
+            }
+        }
     }
 
     /// Whether both show the same people in the same states.
