@@ -18,7 +18,7 @@ use crate::api::{
     AdminSocket, Api, ApiListener, Health, HealthError, HealthListener, Pulse, SocketError,
 };
 use crate::audit::{self, Audit};
-use crate::broker::{Broker, Decisions, Keeper, Modes, Recorder};
+use crate::broker::{Broker, CatchUp, Decisions, Keeper, Modes, Recorder};
 use crate::clock::Clock;
 use crate::commands::{Commands, Restarts};
 use crate::config::{
@@ -27,11 +27,12 @@ use crate::config::{
 use crate::descriptors::Descriptors;
 use crate::entrance;
 use crate::fleet::{Checks, Fleet, Prober};
+use crate::follow::{self, Follower, GuestList};
 use crate::keys::{Keyring, Uses};
 use crate::metrics::{Metered, Metrics};
 use crate::reports::{Intake, Keeping};
 use crate::shutdown::{Hangups, Shutdown};
-use crate::store::{self, StoreError};
+use crate::store::{self, Opened, Store, StoreError};
 use crate::tls::{self, Certificates};
 use crate::tunnel::{self, Door, Gateway, Room};
 
@@ -65,7 +66,13 @@ pub struct App {
     fleet: Arc<Fleet>,
     in_force: Arc<InForce>,
     reloading: Option<Reloading>,
+    /// `None`: nobody else shares the store.
+    following: Option<Following>,
 }
+
+/// What keeps up with other replicas.
+type Following = (Follower<Stored>, GuestList<Stored>);
+type Stored = Metered<Opened>;
 
 /// What keeps up with the files a configuration came from.
 #[derive(Debug)]
@@ -171,6 +178,13 @@ impl App {
         };
         let store = store::open(&config.store, database.transpose()?, clock).await?;
         let store = Arc::new(Metered::new(store, Arc::clone(&metrics)));
+        let sharing = store
+            .is_shared()
+            .then(|| (follow::replica(), CatchUp::default()));
+        if let Some((me, _)) = &sharing {
+            info!(replica = %me, "Other replicas may share the store");
+            fleet.shares_as(me.clone());
+        }
         let admin = config.admin_socket();
         let admin = admin.map(|path| AdminSocket::bind(&path)).transpose()?;
         let api = match config.api.listen {
@@ -195,9 +209,30 @@ impl App {
         let counted = Arc::clone(&metrics);
         let (decisions, recorder) = Decisions::stored(store.clone(), audit.clone(), clock, counted);
         let (broker, keeper) = Broker::open(Arc::clone(&fleet), store.clone(), clock).await?;
-        let broker = broker.keeping(Arc::clone(&decisions));
+        let mut broker = broker.keeping(Arc::clone(&decisions));
         let commands = Commands::open(store.clone(), clock).await?;
         let (intake, keeping) = Intake::open(Arc::clone(&fleet), store.clone(), clock).await?;
+        let following = sharing.map(|(me, catch_up)| {
+            broker = broker.clone().following(catch_up.clone());
+            commands.share();
+            let follower = Follower {
+                store: Arc::clone(&store),
+                catch_up,
+                fleet: Arc::clone(&fleet),
+                broker: broker.clone(),
+                intake: intake.clone(),
+                keys: keys.clone(),
+                commands: commands.clone(),
+                clock,
+            };
+            let guests = GuestList {
+                store: Arc::clone(&store),
+                fleet: Arc::clone(&fleet),
+                me,
+                clock,
+            };
+            (follower, guests)
+        });
         let in_force = InForce::new(Arc::new(config.clone()));
         let checks = Checks::new(
             Arc::clone(&fleet),
@@ -260,6 +295,7 @@ impl App {
             fleet,
             in_force: Arc::new(in_force),
             reloading: None,
+            following,
         })
     }
 
@@ -369,6 +405,11 @@ impl App {
         if let Some(reloading) = self.reloading {
             background.spawn(stopped.clone().run_until_cancelled_owned(reloading.run()));
         }
+        let following = CancellationToken::new();
+        let guests = self.following.map(|(follower, guests)| {
+            background.spawn(follower.run(following.clone()));
+            tokio::spawn(guests.run(recording.clone()))
+        });
         let keeper = tokio::spawn(self.keeper.run());
         let (accepting, tunnels) = (TaskTracker::new(), TaskTracker::new());
         for door in self.doors {
@@ -388,6 +429,7 @@ impl App {
         // keeper anything more: it writes what it has and ends.
         drop(asked);
         drop(self.gateway);
+        following.cancel();
         if timeout(LAST_WORDS, keeper).await.is_err() {
             warn!("The last leases could not be written; they run out by themselves");
         }
@@ -397,6 +439,11 @@ impl App {
         }
         if timeout(LAST_WORDS, keeping).await.is_err() {
             warn!("The last reports could not be stored; agents will report again");
+        }
+        if let Some(guests) = guests
+            && timeout(LAST_WORDS, guests).await.is_err()
+        {
+            warn!("Other replicas may count tunnels of this one for a while");
         }
         if let Some(audit) = self.audit {
             audit.finish().await;

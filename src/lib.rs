@@ -47,6 +47,9 @@ pub mod keys;
 // From what agents say to the live picture, to disk and back.
 pub mod reports;
 
+// What other replicas wrote, from the store to every room.
+pub mod follow;
+
 // What agents are asked to do, until they say what came of it.
 pub mod commands;
 

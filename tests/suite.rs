@@ -50,6 +50,7 @@ mod suite {
     mod page;
     mod parameters;
     mod people;
+    mod picture;
     mod placement_wire;
     mod proxy;
     mod refusals;

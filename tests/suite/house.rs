@@ -75,6 +75,20 @@ const ROOMS: &[(&str, &[&str])] = &[
         "commands",
         &["placement", "store", "fleet", "broker", "clock"],
     ),
+    // What other replicas wrote it hands to whoever has to know.
+    (
+        "follow",
+        &[
+            "placement",
+            "store",
+            "fleet",
+            "broker",
+            "reports",
+            "keys",
+            "commands",
+            "clock",
+        ],
+    ),
     // An ear at the door: it asks whoever decides, and nobody asks it. Who is
     // where, and an end to it, it asks of the tunnels themselves; who changed
     // what it writes down.
@@ -112,6 +126,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "keys",
             "reports",
             "commands",
+            "follow",
             "api",
             "audit",
             "config",

@@ -18,7 +18,7 @@ fn ann() -> Visit {
 }
 
 /// A site whose store is that database.
-fn on(site: Site, port: u16, database: &str) -> Site {
+pub(super) fn on(site: Site, port: u16, database: &str) -> Site {
     let store = format!(
         "[store]\nkind = \"postgres\"\nreplicated = true\naddress = \"127.0.0.1:{port}\"\n\
          database = \"{database}\"\nuser = \"{USER}\"\n\
