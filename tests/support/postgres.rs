@@ -7,7 +7,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -18,8 +18,9 @@ const NO_SKIP: &str = "SESSIONGUARD_NO_SKIP";
 pub(crate) const USER: &str = "owner";
 pub(crate) const PASSWORD: &str = "tRsk4-9fWq-71bd";
 
-/// Runs one program until our end of its standard input is closed. Databases refuse to run as
-/// root, so it all belongs to another user then.
+/// Runs one program until our end of its standard input is closed; a signal's name said there ends
+/// it and `start` starts it again, each answered by its process id, or 0 for none. Databases refuse
+/// to run as root, so it all belongs to another user then.
 const KEEPER: &str = r#"
 set -eu
 folder=$(mktemp -d)
@@ -29,7 +30,17 @@ prepare "$folder" >"$folder/log" 2>&1 || { echo "failed"; cat "$folder/log"; exi
 run "$folder" >>"$folder/log" 2>&1 </dev/null &
 pid=$!
 echo "$folder $pid"
-read -r _ || true
+while read -r word; do
+    if [ "$word" = start ]; then
+        run "$folder" >>"$folder/log" 2>&1 </dev/null &
+        pid=$!
+        echo "$pid"
+    else
+        kill -"$word" "$pid" 2>/dev/null || true
+        wait "$pid" || true
+        echo 0
+    fi
+done
 kill -INT "$pid" 2>/dev/null || true
 wait "$pid" || true
 "#;
@@ -37,6 +48,7 @@ wait "$pid" || true
 /// One server, ended when this is dropped or the process ends.
 pub(crate) struct Server {
     keeper: Child,
+    answers: BufReader<ChildStdout>,
     pub(crate) port: u16,
     folder: PathBuf,
     pid: String,
@@ -72,6 +84,7 @@ impl Server {
             folder: folder.into(),
             pid: pid.to_owned(),
             keeper,
+            answers: out,
         }
     }
 
@@ -88,6 +101,26 @@ impl Server {
     /// Lets it go on.
     pub(crate) fn thaw(&self) {
         self.signal("-CONT");
+    }
+
+    /// Ends it: in good order with all its connections, or `at_once` as a crash would. It is gone
+    /// once this returns.
+    pub(crate) fn stop(&mut self, at_once: bool) {
+        self.tell(if at_once { "QUIT" } else { "INT" });
+    }
+
+    /// Starts it again with what it had; it listens once this returns.
+    pub(crate) fn start_again(&mut self) {
+        self.pid = self.tell("start");
+        self.wait_until_it_listens();
+    }
+
+    fn tell(&mut self, word: &str) -> String {
+        let keeper = self.keeper.stdin.as_mut().unwrap();
+        keeper.write_all(format!("{word}\n").as_bytes()).unwrap();
+        let mut answer = String::new();
+        self.answers.read_line(&mut answer).unwrap();
+        answer.trim().to_owned()
     }
 
     fn signal(&self, signal: &str) {
