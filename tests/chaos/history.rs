@@ -21,7 +21,7 @@ pub(super) type Connection = u32;
 pub(super) type OrderId = u32;
 
 /// Microseconds since the epoch: the database's clock is the machine's, as ours is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(super) struct Moment(pub(super) i64);
 
 impl Moment {
@@ -251,6 +251,12 @@ impl fmt::Display for Moment {
             Ok(at) => write!(f, "{}", at.strftime("%H:%M:%S%.6f")),
             Err(_) => write!(f, "never"),
         }
+    }
+}
+
+impl fmt::Debug for Moment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

@@ -25,7 +25,7 @@ const TOLD: usize = 20;
 /// Until everybody is placed, once all is well.
 const PLACED: Duration = Duration::from_secs(45);
 
-/// The database's own name for what a run is asked for.
+/// What a run is asked for.
 fn setting(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
     Some(
@@ -76,12 +76,11 @@ fn no_fault_breaks_an_invariant() {
     println!("seed {seed}: {minutes} minutes, {} users", bounds.users);
     let ran = runtime().block_on(run(server, bounds, seed, length));
     println!("{}", ran.summary());
-    assert!(ran.faults.values().sum::<usize>() > 10, "{:?}", ran.faults);
-    assert!(
-        ran.placed > 10 * usize::from(bounds.users),
-        "{}",
-        ran.placed
-    );
+    // A run in which little happened shows little.
+    let faults: usize = ran.faults.values().sum();
+    assert!(faults >= 10, "{faults} faults");
+    let least = usize::from(bounds.users) * usize::try_from(minutes).unwrap();
+    assert!(ran.placed >= least, "{} of {least} placed", ran.placed);
     let story = ran.story();
     assert!(story.is_empty(), "seed {seed}:\n{story}");
 }
