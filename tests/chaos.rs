@@ -18,7 +18,8 @@
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
-    reason = "tests state facts; a panic there is the report"
+    clippy::print_stdout,
+    reason = "tests state facts; a panic there is the report, and a long run says what it does"
 )]
 
 #[allow(dead_code, unused_imports, reason = "the suite uses the rest of it")]

@@ -113,8 +113,10 @@ impl<'a, 'b> Crowd<'a, 'b> {
 
     /// Whether a report that shows what began then must be known at the time of the claim.
     fn is_told(&self, claim: &Claim<'_>, began: Moment) -> bool {
-        let reports = self.reports.get(&claim.host).into_iter().flatten();
-        let mut reports = reports.filter(|(made, _)| *made > began);
+        let reports = self.reports.get(&claim.host).map_or(&[][..], Vec::as_slice);
+        let first = reports.partition_point(|(made, _)| *made <= began);
+        // Of those that show it the first ones are heard first, save for some late ones.
+        let mut reports = reports[first..].iter().take(8);
         reports.any(|(_, heard)| heard.plus(TOLD) < claim.at)
     }
 
@@ -167,6 +169,9 @@ fn heard(events: &[Event]) -> BTreeMap<Host, Vec<(Moment, Moment)>> {
             }
             _ => {}
         }
+    }
+    for reports in heard.values_mut() {
+        reports.sort();
     }
     heard
 }

@@ -217,7 +217,7 @@ impl<'a> Picture<'a> {
     }
 
     /// Finds the claim that each connection was sent by: the last one before it of the same user
-    /// by the same replica on the same host that led to no other.
+    /// by the same replica on the same host that led to no other, if there is one.
     fn link(&mut self) {
         let mut by_place: BTreeMap<_, Vec<usize>> = BTreeMap::new();
         for (at, claim) in self.claims.iter().enumerate() {
@@ -231,9 +231,20 @@ impl<'a> Picture<'a> {
             let place = (tunnel.user, tunnel.farm, tunnel.replica, host);
             let claims = by_place.get(&place).into_iter().flatten().rev();
             let mut earlier = claims.filter(|claim| self.claims[**claim].at <= tunnel.span.from);
+            let has_left = |event: &&Event| {
+                matches!(event.what, What::Left { .. }) && event.at <= tunnel.span.from
+            };
+            let mut last = earlier.clone().filter(|claim| {
+                let written = self.written.get(&self.claims[**claim].tunnel);
+                !written.into_iter().flatten().any(has_left)
+            });
+            let last = last.next();
             if let Some(claim) = earlier.find(|claim| self.claims[**claim].sent.is_none()) {
                 tunnel.claim = Some(*claim);
                 self.claims[*claim].sent = Some(at);
+            } else {
+                // guacd is dialled once more for a tunnel whose claim still holds.
+                tunnel.claim = last.copied();
             }
         }
     }

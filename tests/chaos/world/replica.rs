@@ -181,10 +181,8 @@ impl Process {
                     self.history.note(What::Applied { replica });
                 }
             }
-            "Configuration applied" => {
-                if self.files.last_written().plus(SETTLED) < Moment::now() {
-                    self.history.note(What::Applied { replica });
-                }
+            "Configuration applied" if self.files.last_written().plus(SETTLED) < Moment::now() => {
+                self.history.note(What::Applied { replica });
             }
             _ if state.address.is_none() && state.last_words.len() < 4000 => {
                 state.last_words.push_str(line);
