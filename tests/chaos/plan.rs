@@ -14,6 +14,9 @@ pub(super) const FARMS: u8 = 2;
 /// Hosts that are not online at a time: the others have room for everybody.
 const MOST_AWAY: usize = 2;
 
+/// How often it is drawn again where an earlier fault is not over.
+const TRIES: usize = 4;
+
 /// What is done, and for how long.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Fault {
@@ -105,9 +108,9 @@ pub(super) fn draw(seed: u64, length: Duration) -> Vec<Step> {
     let mut steps = Vec::new();
     let mut at = Duration::from_secs(3);
     while at + Duration::from_secs(12) < length {
-        if let Some(fault) = drawing.fault(at) {
-            steps.push(Step { at, fault });
-        }
+        // Another one where that cannot be had now.
+        let fault = (0..TRIES).find_map(|_| drawing.fault(at));
+        steps.extend(fault.map(|fault| Step { at, fault }));
         at += drawing.span(1000, 4000);
     }
     steps

@@ -72,7 +72,7 @@ fn lapse(
             return None;
         };
         let next = written.get(nth + 1).map_or(Moment::NEVER, |next| next.at);
-        let lapses = until < next && until.plus(ENDED) < tunnel.span.to;
+        let lapses = until < next && until.plus(ENDED) < tunnel.ends.from;
         // A third of its time is when it is due.
         let due = event
             .at
@@ -114,7 +114,7 @@ fn could_write(picture: &Picture<'_>, tunnel: &Tunnel<'_>, within: Span) -> bool
 
 /// It is renewed though its tunnel ended.
 fn outlives(picture: &Picture<'_>, tunnel: &Tunnel<'_>, written: &[&Event]) -> Option<Violation> {
-    let mut over = tunnel.span.to.plus(ENDED);
+    let mut over = tunnel.ends.to.plus(ENDED);
     for (_, span) in picture.troubles_of(tunnel.replica, ENDED) {
         if span.holds(over) {
             over = over.max(span.to);

@@ -14,6 +14,9 @@ use super::super::history::{
 /// How long an order that nobody answered for may still be on its way.
 const UNHEARD: Duration = Duration::from_secs(20);
 
+/// Clicks that cannot be told apart by the order in which they are seen.
+const TOGETHER: Duration = Duration::from_secs(2);
+
 #[derive(Debug)]
 pub(super) struct Picture<'a> {
     pub(super) events: &'a [Event],
@@ -60,6 +63,9 @@ pub(super) struct Tunnel<'a> {
     pub(super) end: Option<&'a Event>,
     /// The claim it was sent by.
     pub(super) claim: Option<usize>,
+    /// Between which moments the tunnel of that claim ended: two clicks of a user in one moment at
+    /// one replica cannot be told apart by what they claimed.
+    pub(super) ends: Span,
 }
 
 /// A tunnel's first claim on a host; what is written again of it later is none.
@@ -119,6 +125,7 @@ impl<'a> Picture<'a> {
         };
         picture.read();
         picture.link();
+        picture.pair();
         picture
     }
 
@@ -165,6 +172,10 @@ impl<'a> Picture<'a> {
                         sent: event,
                         end: None,
                         claim: None,
+                        ends: Span {
+                            from: Moment::NEVER,
+                            to: Moment::NEVER,
+                        },
                     });
                 }
                 What::Closed { connection } => {
@@ -246,6 +257,27 @@ impl<'a> Picture<'a> {
                 // guacd is dialled once more for a tunnel whose claim still holds.
                 tunnel.claim = last.copied();
             }
+        }
+    }
+
+    fn pair(&mut self) {
+        let mut by_place: BTreeMap<_, Vec<(Moment, Moment)>> = BTreeMap::new();
+        let place = |tunnel: &Tunnel<'_>| (tunnel.user, tunnel.farm, tunnel.replica, tunnel.host);
+        for tunnel in &self.tunnels {
+            let Span { from, to } = tunnel.span;
+            by_place.entry(place(tunnel)).or_default().push((from, to));
+        }
+        for tunnel in &mut self.tunnels {
+            let from = tunnel.span.from;
+            let twins = by_place[&place(tunnel)].iter().filter(|(sent, _)| {
+                let apart = sent.since(from).max(from.since(*sent));
+                apart < TOGETHER
+            });
+            let ends = twins.map(|(_, end)| *end);
+            tunnel.ends = Span {
+                from: ends.clone().min().unwrap_or(tunnel.span.to),
+                to: ends.max().unwrap_or(tunnel.span.to),
+            };
         }
     }
 

@@ -396,6 +396,10 @@ fn every_lease_ends() {
     assert_eq!(story().at(3.0, renewed(3.0, 30.0)).judged(), [""; 0]);
     assert_eq!(story().at(3.0, renewed(3.0, 300.0)).judged(), ["I19"]);
     assert_eq!(story().at(20.0, renewed(20.0, 30.0)).judged(), ["I19"]);
+    // It may be the other one of two clicks in one moment.
+    let twin = story().claimed(1.0, 2, (7, 0, 1)).sent(1.05, 2, 0, 1);
+    let twin = twin.closed(20.0, 2).left(20.1, 2, 1);
+    assert_eq!(twin.at(15.0, renewed(15.0, 30.0)).judged(), [""; 0]);
 }
 
 #[test]
