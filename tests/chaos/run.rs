@@ -47,6 +47,7 @@ pub(super) fn bounds() -> Bounds {
         // Room for all, and for a third more: two hosts may be away, and sessions left behind.
         max_sessions: usize::from(users) * 4 / 3 / usize::from(plan::HOSTS) + 1,
         lease: Duration::from_secs(30),
+        together: 20,
     }
 }
 
@@ -108,7 +109,7 @@ async fn run(server: postgres::Server, bounds: Bounds, seed: u64, length: Durati
     let plan = plan::draw(seed, length);
     let (world, ledger) = World::begin(server, bounds).await;
     let agents = world.agents(seed);
-    let people = world.people(bounds.users, seed);
+    let people = world.people(bounds, seed);
     let began = Instant::now();
     let telling = tokio::spawn({
         let world = std::sync::Arc::clone(&world);

@@ -40,6 +40,8 @@ pub(super) struct Bounds {
     /// On one host.
     pub(super) max_sessions: usize,
     pub(super) lease: Duration,
+    /// Of a hundred clicks so many are made at every replica in the same moment.
+    pub(super) together: u64,
 }
 
 pub(super) struct World {
@@ -136,8 +138,9 @@ impl World {
         agents.collect()
     }
 
-    pub(super) fn people(self: &Arc<Self>, users: User, seed: u64) -> Vec<JoinHandle<()>> {
-        let people = (0..users).map(|user| tokio::spawn(Person::of(self, user, seed).work()));
+    pub(super) fn people(self: &Arc<Self>, bounds: Bounds, seed: u64) -> Vec<JoinHandle<()>> {
+        let works = |user| Person::of(self, user, seed).work(bounds.together);
+        let people = (0..bounds.users).map(|user| tokio::spawn(works(user)));
         people.collect()
     }
 

@@ -67,12 +67,14 @@ impl Person {
         }
     }
 
-    /// Comes and goes until the day is over.
-    pub(super) async fn work(mut self) {
+    /// Comes and goes until the day is over; of a hundred clicks so many are made at every replica
+    /// in the same moment.
+    pub(super) async fn work(mut self, together: u64) {
         sleep(self.span(0, 4000)).await;
         while !self.world.is_over() {
             let farm = self.farm();
-            let pages = if self.below(5) == 0 { 2 } else { 1 };
+            let is_hasty = self.below(100) < together;
+            let pages = if is_hasty { u64::from(REPLICAS) } else { 1 };
             let from = self.below(REPLICAS.into());
             let mut open = Vec::new();
             for page in 0..pages {
