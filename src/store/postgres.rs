@@ -19,6 +19,7 @@
 //!                 dial                      TCP, TLS, login, takes writes
 //! ```
 
+mod arrivals;
 mod asking;
 mod carried;
 mod changes;

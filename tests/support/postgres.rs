@@ -48,6 +48,7 @@ wait "$pid" || true
 /// One server, ended when this is dropped or the process ends.
 pub(crate) struct Server {
     keeper: Child,
+    #[allow(dead_code, reason = "only tests of brokers stop it for a while")]
     answers: BufReader<ChildStdout>,
     pub(crate) port: u16,
     folder: PathBuf,
@@ -105,16 +106,20 @@ impl Server {
 
     /// Ends it: in good order with all its connections, or `at_once` as a crash would. It is gone
     /// once this returns.
+    #[allow(dead_code, reason = "only tests of brokers stop it for a while")]
     pub(crate) fn stop(&mut self, at_once: bool) {
         self.tell(if at_once { "QUIT" } else { "INT" });
     }
 
-    /// Starts it again with what it had; it listens once this returns.
+    /// Starts it again with what it had; it lets everybody in once this returns.
+    #[allow(dead_code, reason = "only tests of brokers stop it for a while")]
     pub(crate) fn start_again(&mut self) {
         self.pid = self.tell("start");
         self.wait_until_it_listens();
+        self.psql("postgres", "SELECT 1");
     }
 
+    #[allow(dead_code, reason = "only tests of brokers stop it for a while")]
     fn tell(&mut self, word: &str) -> String {
         let keeper = self.keeper.stdin.as_mut().unwrap();
         keeper.write_all(format!("{word}\n").as_bytes()).unwrap();
@@ -279,8 +284,9 @@ impl Server {
             }
             let said = String::from_utf8_lossy(&asked.stderr).into_owned();
             // It listens a moment before it lets anybody in.
+            let starts = ["starting up", "not yet accepting"];
             assert!(
-                said.contains("starting up") && Instant::now() < until,
+                starts.iter().any(|it| said.contains(it)) && Instant::now() < until,
                 "{sql}: {said}"
             );
             std::thread::sleep(Duration::from_millis(20));

@@ -12,6 +12,7 @@ use deadpool_postgres::{
 use tokio::task::JoinHandle;
 use tokio_postgres::{Client, Config, Error};
 
+use super::arrivals::{Arrivals, Dial};
 use super::carried::{carried, carry};
 use super::dial::{Dialer, moved_along};
 use crate::store::StoreError;
@@ -50,7 +51,7 @@ impl Drop for Lent {
 }
 
 /// Makes the pool's connections. What they are made with the dialer knows.
-struct Dialling(Arc<Dialer>);
+struct Dialling(Arc<Arrivals<(Client, JoinHandle<()>)>>);
 
 type Connected = Result<(Client, JoinHandle<()>), Error>;
 
@@ -60,7 +61,7 @@ impl Connect for Dialling {
         _: &Config,
     ) -> std::pin::Pin<Box<dyn Future<Output = Connected> + Send + '_>> {
         Box::pin(async {
-            match self.0.dial().await {
+            match self.0.next().await {
                 Ok(connected) => Ok(connected),
                 Err(reason) => {
                     let (client, connection) = carry(reason).await?;
@@ -77,7 +78,12 @@ pub(super) fn pool(dialer: Arc<Dialer>) -> Result<Pool, StoreError> {
     let config = ManagerConfig {
         recycling_method: RecyclingMethod::Fast,
     };
-    let manager = Manager::from_connect(Config::new(), Dialling(dialer), config);
+    let dial = move || -> Dial<_> {
+        let dialer = Arc::clone(&dialer);
+        Box::pin(async move { dialer.dial().await })
+    };
+    let arrivals = Arrivals::new(dial, |(client, _)| !client.is_closed());
+    let manager = Manager::from_connect(Config::new(), Dialling(arrivals), config);
     let pool = Pool::builder(manager)
         .max_size(most)
         // The one used last is the one most likely to be good.

@@ -3,11 +3,8 @@
 use std::time::Duration;
 
 use super::super::history::{Event, Moment, What};
-use super::picture::{Claim, Picture, Span, Tunnel};
+use super::picture::{CLAIM, Claim, Picture, Span, Tunnel};
 use super::{Rules, Violation};
-
-/// What a claim lives by itself, at most.
-const CLAIM: Duration = Duration::from_secs(45);
 
 /// With the store at hand for so long, what is due is written.
 const WRITTEN: Duration = Duration::from_secs(6);
@@ -114,14 +111,13 @@ fn could_write(picture: &Picture<'_>, tunnel: &Tunnel<'_>, within: Span) -> bool
 
 /// It is renewed though its tunnel ended.
 fn outlives(picture: &Picture<'_>, tunnel: &Tunnel<'_>, written: &[&Event]) -> Option<Violation> {
-    let mut over = tunnel.ends.to.plus(ENDED);
-    for (_, span) in picture.troubles_of(tunnel.replica, ENDED) {
-        if span.holds(over) {
-            over = over.max(span.to);
-        }
-    }
     let late = written.iter().find(|event| {
-        matches!(event.what, What::Renewed { .. } | What::Claimed { .. }) && event.at > over
+        let within = Span {
+            from: tunnel.ends.to.plus(ENDED),
+            to: event.at,
+        };
+        matches!(event.what, What::Renewed { .. } | What::Claimed { .. })
+            && could_write(picture, tunnel, within)
     })?;
     let says = format!(
         "a lease of user {} is renewed, its tunnel ended",

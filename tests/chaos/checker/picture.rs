@@ -14,6 +14,9 @@ use super::super::history::{
 /// How long an order that nobody answered for may still be on its way.
 const UNHEARD: Duration = Duration::from_secs(20);
 
+/// What a claim lives unless it is renewed, from its decision on.
+pub(super) const CLAIM: Duration = Duration::from_secs(45);
+
 /// Clicks that cannot be told apart by the order in which they are seen.
 const TOGETHER: Duration = Duration::from_secs(2);
 
@@ -77,7 +80,9 @@ pub(super) struct Claim<'a> {
     pub(super) tunnel: Uuid,
     pub(super) replica: Replica,
     pub(super) before: Before,
+    /// When it was written, and when it was decided.
     pub(super) at: Moment,
+    pub(super) decided: Moment,
     pub(super) event: &'a Event,
     /// The connection that came of it.
     pub(super) sent: Option<usize>,
@@ -86,6 +91,8 @@ pub(super) struct Claim<'a> {
 #[derive(Debug)]
 pub(super) struct Ruling<'a> {
     pub(super) mode: Mode,
+    /// Which one took the order.
+    pub(super) replica: Replica,
     pub(super) span: Span,
     pub(super) ordered: &'a Event,
     pub(super) acknowledged: &'a Event,
@@ -202,7 +209,7 @@ impl<'a> Picture<'a> {
                     tunnel,
                     replica,
                     before,
-                    ..
+                    until,
                 } => {
                     self.written.entry(*tunnel).or_default().push(event);
                     if places.insert(*tunnel, *host) != Some(*host) {
@@ -214,6 +221,7 @@ impl<'a> Picture<'a> {
                             replica: *replica,
                             before: *before,
                             at: event.at,
+                            decided: until.minus(CLAIM),
                             event,
                             sent: None,
                         });
@@ -330,6 +338,7 @@ fn modes(events: &[Event]) -> BTreeMap<Host, Vec<Ruling<'_>>> {
     struct Order<'a> {
         host: Host,
         mode: Mode,
+        replica: Replica,
         ordered: &'a Event,
         acknowledged: Option<&'a Event>,
     }
@@ -337,11 +346,15 @@ fn modes(events: &[Event]) -> BTreeMap<Host, Vec<Ruling<'_>>> {
     for event in events {
         match event.what {
             What::Ordered {
-                order, host, mode, ..
+                order,
+                host,
+                mode,
+                replica,
             } => {
                 let given = Order {
                     host,
                     mode,
+                    replica,
                     ordered: event,
                     acknowledged: None,
                 };
@@ -367,6 +380,7 @@ fn modes(events: &[Event]) -> BTreeMap<Host, Vec<Ruling<'_>>> {
             Some(acknowledged) if unheard.get(&order.host).is_none_or(|until| *until < sent) => {
                 rulings.push(Ruling {
                     mode: order.mode,
+                    replica: order.replica,
                     span: Span {
                         from: acknowledged.at,
                         to: Moment::NEVER,

@@ -210,6 +210,20 @@ fn nobody_is_placed_behind_an_acknowledged_maintenance() {
     // A claim from before may reach guacd behind it; a tunnel that is renewed is no claim.
     let pending = story().claimed(10.5, 1, (7, 1, 1)).sent(12.0, 1, 1, 1);
     assert_eq!(pending.closed(13.0, 1).left(13.1, 1, 1).judged(), [""; 0]);
+    // What the replica that took the order had decided by then is pending.
+    let claim = |replica, decided: f64| What::Claimed {
+        user: 7,
+        farm: 0,
+        host: 1,
+        tunnel: tunnel(1),
+        replica,
+        until: at(decided + 45.0),
+        before: Before::Nothing,
+    };
+    let late = |replica, decided| story().at(11.5, claim(replica, decided)).judged();
+    assert_eq!(late(0, 10.9), [""; 0]);
+    assert_eq!(late(0, 11.1), ["I2"]);
+    assert_eq!(late(1, 10.9), ["I2"]);
     // Nothing is certain while an order is under way that nobody answered for.
     let lost = What::Ordered {
         order: 0,

@@ -89,7 +89,7 @@ impl Files {
              [[listen]]\naddress = \"127.0.0.1:0\"\n\
              [probe]\ninterval = \"2s\"\ntimeout = \"2s\"\n\
              [store]\nkind = \"postgres\"\nreplicated = true\naddress = \"{database}\"\n\
-             database = \"postgres\"\nuser = \"{}\"\npool_size = 4\n\
+             database = \"postgres\"\nuser = \"{}\"\npool_size = 6\n\
              connect_timeout = \"2s\"\nquery_timeout = \"3s\"\n\
              [api]\nlisten = \"off\"\nsocket = {:?}\n\
              [health]\nlisten = \"off\"\n\
