@@ -49,6 +49,7 @@ mod suite {
     mod overload;
     mod page;
     mod parameters;
+    mod paths;
     mod people;
     mod picture;
     mod placement_wire;

@@ -5,7 +5,7 @@ use std::net::{Shutdown, TcpStream};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::support::{GuacdPeer, Stage, Visit};
+use crate::support::{Broker, DEADLINE, GuacdPeer, Stage, Visit};
 
 /// What a desktop says first, in bytes.
 const SYNC: usize = b"4.sync,5.12345,1.1;".len();
@@ -276,4 +276,87 @@ fn a_slow_reader_holds_guacd_back_and_loses_nothing() {
     assert!(got.iter().zip(part.iter().cycle()).all(|(a, b)| a == b));
     peer.wire.send(b"3.nop;").unwrap();
     assert_eq!(visitor.wire.exact(6).unwrap(), b"3.nop;");
+}
+
+/// What a process has in memory, in KiB.
+fn memory(broker: &Broker) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", broker.id())).unwrap();
+    let mut lines = status.lines();
+    let line = lines.find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+#[test]
+fn guacds_that_stop_reading_hold_guacamole_back_in_bounded_memory_and_lose_nothing() {
+    const TUNNELS: usize = 8;
+    let stage = Stage::one();
+    let mut tunnels: Vec<_> = (0..TUNNELS)
+        .map(|nth| stage.desktop(&Visit::office(&format!("user{nth}"))))
+        .collect();
+    let before = memory(&stage.broker);
+    let part = instructions(43, 64 * 1024);
+    let mut sent = Vec::new();
+    for (visitor, _) in &tunnels {
+        let mut stream = visitor.wire.stream();
+        let patience = Some(Duration::from_millis(200));
+        stream.set_write_timeout(patience).unwrap();
+        let mut count = 0;
+        while let Ok(written) = stream.write(&part[count % part.len()..]) {
+            count += written;
+            assert!(count < 64 << 20, "somebody takes it all in");
+        }
+        sent.push(count);
+        stream.set_write_timeout(Some(DEADLINE)).unwrap();
+    }
+    let grown = memory(&stage.broker).saturating_sub(before);
+    assert!(
+        grown < 512 * TUNNELS as u64,
+        "{grown} KiB for {TUNNELS} tunnels"
+    );
+    for ((visitor, peer), count) in tunnels.iter_mut().zip(sent) {
+        // The other direction is not held back.
+        peer.wire.send(b"3.nop;").unwrap();
+        assert_eq!(visitor.wire.exact(6).unwrap(), b"3.nop;");
+        let got = peer.wire.exact(count).unwrap();
+        assert!(got.iter().zip(part.iter().cycle()).all(|(a, b)| a == b));
+    }
+}
+
+/// Waits until so much has arrived, without reading it: who reads acknowledges.
+fn wait_for(stream: &TcpStream, count: usize) {
+    stream.set_read_timeout(Some(DEADLINE)).unwrap();
+    let mut arrived = [0; 256];
+    let until = Instant::now() + DEADLINE;
+    while stream.peek(&mut arrived).unwrap() < count {
+        assert!(Instant::now() < until, "{count} bytes in time");
+        thread::sleep(Duration::from_micros(100));
+    }
+}
+
+/// A system that keeps a small segment back until the last one was acknowledged keeps it back for
+/// 40 ms here, for nobody acknowledges at once.
+#[test]
+fn small_instructions_do_not_wait_for_those_before_to_be_acknowledged() {
+    const SMALL: &[u8] = b"5.mouse,1.1,1.1,1.0;";
+    const AT_MOST: Duration = Duration::from_millis(20);
+    let stage = Stage::one();
+    let (mut visitor, mut peer) = stage.desktop(&Visit::office("ann"));
+    let ends = [&mut visitor.wire, &mut peer.wire];
+    for (from, to) in [(0, 1), (1, 0)] {
+        let mut times = Vec::new();
+        for _ in 0..61 {
+            ends[from].send(SMALL).unwrap();
+            wait_for(ends[to].stream(), SMALL.len());
+            let start = Instant::now();
+            ends[from].send(SMALL).unwrap();
+            wait_for(ends[to].stream(), 2 * SMALL.len());
+            times.push(start.elapsed());
+            // Who answers each time acknowledges by that, and not at once.
+            ends[to].exact(2 * SMALL.len()).unwrap();
+            ends[to].send(SMALL).unwrap();
+            ends[from].exact(SMALL.len()).unwrap();
+        }
+        times.sort_unstable();
+        assert!(times[30] < AT_MOST, "from {from}: {times:?}");
+    }
 }
