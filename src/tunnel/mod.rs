@@ -8,6 +8,7 @@
 mod accept;
 mod attempts;
 mod dial;
+mod lane;
 mod limits;
 mod line;
 mod liveness;

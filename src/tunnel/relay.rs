@@ -10,13 +10,13 @@ use std::pin::pin;
 use std::time::Duration;
 
 use guac_protocol::{Framing, FramingError, Rest, Side, Status, StoodWatch, Verdict};
-use tokio::io::{AsyncReadExt, AsyncWriteExt, split};
+use tokio::io::{ReadHalf, WriteHalf, split};
 use tokio::time::{Instant, sleep_until, timeout};
-use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 use super::Ready;
 use super::attempts::blames;
+use super::lane::{Broken, Lane};
 use super::open::Entry;
 use super::outcome::{Outcome, Phase};
 use super::refuse;
@@ -24,11 +24,7 @@ use super::stop::Stop;
 use crate::broker::Hold;
 use crate::tls::Stream;
 
-type ReadHalf<'a> = tokio::io::ReadHalf<&'a mut Stream>;
-type WriteHalf<'a> = tokio::io::WriteHalf<&'a mut Stream>;
-
-/// Bytes moved at a time, each way.
-const CHUNK: usize = 16 * 1024;
+type Way<'a> = Lane<ReadHalf<&'a mut Stream>, WriteHalf<&'a mut Stream>>;
 
 /// From guacd's goodbye, or our own, to the close: guacd's end of stream may
 /// never come.
@@ -58,24 +54,29 @@ pub(super) async fn run(
     } = rest;
     let (from_guacamole, into_guacamole) = split(&mut guacamole);
     let (from_guacd, into_guacd) = split(&mut guacd);
+    let entry = outcome.entry();
+    let mut watch = Watch::new(hold);
+    watch.look(&to_guacamole, entry);
     let mut down = Down {
-        watch: Watch::new(hold),
-        entry: outcome.entry(),
+        watch,
+        entry,
         bytes: 0,
-        into_guacamole,
+        lane: Lane::new(from_guacd, into_guacamole, to_guacamole),
     };
+    let (mut framing, mut goodbye) = (Framing::new(), false);
+    look(&mut framing, &mut goodbye, &to_guacd);
     let mut up = Up {
-        entry: outcome.entry(),
-        framing: Framing::new(),
-        goodbye: false,
+        entry,
+        framing,
+        goodbye,
         bytes: 0,
-        into_guacd,
+        lane: Lane::new(from_guacamole, into_guacd, to_guacd),
     };
     let stop = {
-        let mut down = pin!(down.run(from_guacd, &to_guacamole));
+        let mut down = pin!(down.run());
         tokio::select! {
             stop = &mut down => stop,
-            stop = up.run(from_guacamole, &to_guacd) => match stop {
+            stop = up.run() => match stop {
                 // A guacd that leaves with something of Guacamole's unread resets its side; its
                 // last words may have arrived before that, and say why.
                 Stop::Socket { side: Side::Guacd, ref error } if !is_silence(error) => {
@@ -118,49 +119,45 @@ struct Up<'a> {
     /// itself.
     goodbye: bool,
     bytes: u64,
-    into_guacd: WriteHalf<'a>,
+    lane: Way<'a>,
 }
 
 impl Up<'_> {
-    async fn run(&mut self, mut from: ReadHalf<'_>, first: &[u8]) -> Stop {
-        if let Err(stop) = self.pass(first).await {
-            return stop;
-        }
-        let mut buffer = vec![0; CHUNK];
+    async fn run(&mut self) -> Stop {
         let mut last_moment = None;
         loop {
             if self.goodbye && last_moment.is_none() {
                 last_moment = Some(Instant::now() + LINGER);
             }
-            let read = tokio::select! {
-                read = from.read(&mut buffer) => read,
+            let Self {
+                framing,
+                goodbye,
+                lane,
+                ..
+            } = self;
+            let passed = tokio::select! {
+                passed = lane.pass(|bytes| look(framing, goodbye, bytes)) => passed,
                 () = until(last_moment) => Ok(0),
             };
-            match read {
+            match passed {
                 Ok(0) => return Stop::Closed(Side::Guacamole),
                 Ok(count) => {
-                    let bytes = buffer.get(..count).unwrap_or_default();
-                    if let Err(stop) = self.pass(bytes).await {
-                        return stop;
-                    }
+                    self.bytes += count as u64;
+                    self.entry.sent_to_guacd(self.bytes);
                 }
-                Err(error) => return socket_failed(Side::Guacamole, error),
+                Err(Broken::Read(error)) => return socket_failed(Side::Guacamole, error),
+                Err(Broken::Written(error)) => return socket_failed(Side::Guacd, error),
             }
         }
     }
+}
 
-    async fn pass(&mut self, bytes: &[u8]) -> Result<(), Stop> {
-        let goodbye = &mut self.goodbye;
-        // Framing that is lost hides a goodbye; the end of the stream still comes.
-        let _ = self.framing.scan(bytes, |seen| {
-            *goodbye |= seen.opcode() == "disconnect";
-        });
-        let written = write(&mut self.into_guacd, bytes).await;
-        written.map_err(|error| socket_failed(Side::Guacd, error))?;
-        self.bytes += bytes.len() as u64;
-        self.entry.sent_to_guacd(self.bytes);
-        Ok(())
-    }
+/// Looks for Guacamole's goodbye.
+fn look(framing: &mut Framing, goodbye: &mut bool, bytes: &[u8]) {
+    // Framing that is lost hides a goodbye; the end of the stream still comes.
+    let _ = framing.scan(bytes, |seen| {
+        *goodbye |= seen.opcode() == "disconnect";
+    });
 }
 
 /// guacd to Guacamole.
@@ -168,33 +165,46 @@ struct Down<'a> {
     watch: Watch,
     entry: &'a Entry,
     bytes: u64,
-    into_guacamole: WriteHalf<'a>,
+    lane: Way<'a>,
 }
 
 impl Down<'_> {
-    async fn run(&mut self, mut from: ReadHalf<'_>, first: &[u8]) -> Stop {
-        let end = self.entry.end();
-        if let Err(stop) = self.pass_in_time(first).await {
-            return stop;
-        }
-        let mut buffer = vec![0; CHUNK];
+    async fn run(&mut self) -> Stop {
+        // Asked once for all of a tunnel's life, not anew with every move.
+        let mut told = pin!(self.entry.end().cancelled());
+        let mut is_told = false;
         let mut last_moment = None;
         loop {
-            if end.is_cancelled() && self.watch.may_speak() {
+            if is_told && self.lane.is_clear() && self.watch.may_speak() {
                 let stop = self.entry.told_to_end();
                 self.say_farewell(&stop.to_string(), Status::SessionClosed)
                     .await;
                 return stop;
             }
-            if last_moment.is_none() && (end.is_cancelled() || self.watch.goodbye.is_some()) {
+            if last_moment.is_none() && (is_told || self.watch.goodbye.is_some()) {
                 last_moment = Some(Instant::now() + LINGER);
             }
-            let read = tokio::select! {
-                read = from.read(&mut buffer) => read,
-                () = end.cancelled(), if !end.is_cancelled() => continue,
-                () = until(last_moment) => return self.watch.ended(self.entry.told_to_end()),
+            let Self {
+                watch, entry, lane, ..
+            } = self;
+            let passed = tokio::select! {
+                passed = lane.pass(|bytes| watch.look(bytes, entry)) => passed,
+                () = &mut told, if !is_told => {
+                    is_told = true;
+                    continue;
+                }
+                () = until(last_moment) => match self.lane.is_clear() {
+                    true => return self.watch.ended(self.entry.told_to_end()),
+                    // Guacamole does not read: nothing can be said to it.
+                    false if is_told => return self.entry.told_to_end(),
+                    // What guacd said last is let through, however slowly.
+                    false => {
+                        last_moment = None;
+                        continue;
+                    }
+                },
             };
-            match read {
+            match passed {
                 Ok(0) if self.watch.failed_without_a_word() => {
                     let why = "the RDP connection ended before it stood";
                     self.say_farewell(why, Status::UpstreamUnavailable).await;
@@ -202,54 +212,22 @@ impl Down<'_> {
                 }
                 Ok(0) => return self.watch.ended(Stop::Closed(Side::Guacd)),
                 Ok(count) => {
-                    let bytes = buffer.get(..count).unwrap_or_default();
-                    if let Err(stop) = self.pass_in_time(bytes).await {
-                        return stop;
-                    }
+                    self.bytes += count as u64;
+                    self.entry.sent_to_guacamole(self.bytes);
                 }
-                Err(error) => return self.watch.ended(socket_failed(Side::Guacd, error)),
+                Err(Broken::Read(error)) => {
+                    return self.watch.ended(socket_failed(Side::Guacd, error));
+                }
+                Err(Broken::Written(error)) => return socket_failed(Side::Guacamole, error),
             }
         }
-    }
-
-    /// Passes them on, or ends where that takes too long after it was told to.
-    async fn pass_in_time(&mut self, bytes: &[u8]) -> Result<(), Stop> {
-        let entry = self.entry;
-        tokio::select! {
-            passed = self.pass(bytes) => passed,
-            // Guacamole does not read: nothing can be said to it.
-            () = overdue(entry.end()) => Err(entry.told_to_end()),
-        }
-    }
-
-    async fn pass(&mut self, bytes: &[u8]) -> Result<(), Stop> {
-        let stood = self.watch.stood;
-        if let Err(error) = self.watch.see(bytes) {
-            let tunnel = self.entry.id();
-            warn!(%tunnel, %error, "guacd's stream cannot be followed, relaying it blind");
-        }
-        if self.watch.stood && !stood {
-            self.entry.stood();
-        }
-        let written = write(&mut self.into_guacamole, bytes).await;
-        written.map_err(|error| socket_failed(Side::Guacamole, error))?;
-        self.bytes += bytes.len() as u64;
-        self.entry.sent_to_guacamole(self.bytes);
-        Ok(())
     }
 
     async fn say_farewell(&mut self, why: &str, status: Status) {
         let farewell = refuse::farewell(&format!("{why} (tunnel {})", self.entry.id()), status);
         // A Guacamole that does not listen any more is let go.
-        let _ = timeout(LINGER, write(&mut self.into_guacamole, &farewell)).await;
+        let _ = timeout(LINGER, self.lane.send(&farewell)).await;
     }
-}
-
-/// TLS keeps what the socket does not take at once: nothing counts as written
-/// before that is gone, too, and no more is read meanwhile.
-async fn write(into: &mut WriteHalf<'_>, bytes: &[u8]) -> io::Result<()> {
-    into.write_all(bytes).await?;
-    into.flush().await
 }
 
 async fn until(moment: Option<Instant>) {
@@ -257,11 +235,6 @@ async fn until(moment: Option<Instant>) {
         Some(moment) => sleep_until(moment).await,
         None => std::future::pending().await,
     }
-}
-
-async fn overdue(end: &CancellationToken) {
-    end.cancelled().await;
-    sleep_until(Instant::now() + LINGER).await;
 }
 
 /// What is read off the stream while it passes.
@@ -283,8 +256,19 @@ impl Watch {
         }
     }
 
-    /// # Errors
-    /// Once, where the framing is lost; the rest passes unseen.
+    /// Looks at what is about to pass. Where the framing is lost that is said
+    /// once, and the rest passes unseen.
+    fn look(&mut self, bytes: &[u8], entry: &Entry) {
+        let stood = self.stood;
+        if let Err(error) = self.see(bytes) {
+            let tunnel = entry.id();
+            warn!(%tunnel, %error, "guacd's stream cannot be followed, relaying it blind");
+        }
+        if self.stood && !stood {
+            entry.stood();
+        }
+    }
+
     fn see(&mut self, bytes: &[u8]) -> Result<(), FramingError> {
         let goodbye = &mut self.goodbye;
         let scanned = self.guacd.see(bytes, |seen| match seen.opcode() {
