@@ -22,7 +22,8 @@ use crate::broker::{Broker, CatchUp, Decisions, Keeper, Modes, Recorder};
 use crate::clock::Clock;
 use crate::commands::{Commands, Restarts};
 use crate::config::{
-    Apply, AuditTarget, Cause, Config, InForce, LogLevel, Origin, Reload, Reloader, StoreKind,
+    Apply, AuditTarget, Cause, Config, HostPort, InForce, LogLevel, Origin, Reload, Reloader,
+    StoreKind,
 };
 use crate::descriptors::Descriptors;
 use crate::entrance;
@@ -30,10 +31,11 @@ use crate::fleet::{Checks, Fleet, Prober};
 use crate::follow::{self, Follower, GuestList};
 use crate::keys::{Keyring, Uses};
 use crate::metrics::{Metered, Metrics};
+use crate::replicas::{Reached, Replicas};
 use crate::reports::{Intake, Keeping};
 use crate::shutdown::{Hangups, Shutdown};
 use crate::store::{self, Opened, Store, StoreError};
-use crate::tls::{self, Certificates};
+use crate::tls::{self, Acceptor, Certificates};
 use crate::tunnel::{self, Door, Gateway, Room};
 
 /// How long tunnels that were told to end may take over it.
@@ -47,6 +49,8 @@ pub struct App {
     doors: Vec<Door>,
     certificates: Arc<Certificates>,
     prober: Prober,
+    /// Who else shares the store; `None` where nobody can.
+    replicas: Option<Arc<Replicas>>,
     keeper: Keeper,
     recorder: Recorder,
     intake: Intake,
@@ -252,6 +256,11 @@ impl App {
             tunnels: descriptors.tunnels(),
             connections: descriptors.connections(),
         });
+        let replicas = match store.is_shared() {
+            true => Some(Replicas::open(store.clone(), reached(&doors)).await?),
+            false => None,
+        };
+        let gateway = gateway.beside(replicas.clone());
         let prober = Prober {
             checks,
             config: in_force.current(),
@@ -261,6 +270,8 @@ impl App {
             fleet: Arc::clone(&fleet),
             tunnels: Arc::clone(gateway.tunnels()),
             limits: Arc::clone(gateway.limits()),
+            pool: Arc::clone(gateway.pool()),
+            config: in_force.current(),
             decisions,
             store,
             certificates: Arc::clone(&certificates),
@@ -276,6 +287,7 @@ impl App {
             doors,
             certificates,
             prober,
+            replicas,
             keeper,
             recorder,
             intake,
@@ -362,6 +374,9 @@ impl App {
         }
         background.spawn(stopped.clone().run_until_cancelled_owned(self.prober.run()));
         background.spawn(stopped.clone().run_until_cancelled_owned(self.uses.run()));
+        if let Some(replicas) = self.replicas {
+            background.spawn(replicas.run(self.shutdown.stop.clone()));
+        }
         let restarts = Restarts {
             commands: self.commands.clone(),
             modes: self.modes.clone(),
@@ -377,6 +392,7 @@ impl App {
             restarts,
             tunnels: Arc::clone(self.gateway.tunnels()),
             limits: Arc::clone(self.gateway.limits()),
+            pool: Arc::clone(self.gateway.pool()),
             trail: self.trail,
             config: self.in_force.current(),
             reload: self
@@ -467,6 +483,25 @@ impl Reloading {
             }
         };
         tokio::join!(self.reloader.run(), ask);
+    }
+}
+
+/// Where other replicas reach us, with the port the system chose.
+fn reached(doors: &[Door]) -> Reached {
+    let found = doors.iter().find_map(|door| {
+        let advertised = door.settings.advertise.as_ref()?;
+        let bound = door.listener.local_addr().ok()?.port();
+        let address = HostPort {
+            host: advertised.host.clone(),
+            port: advertised.port.unwrap_or(bound),
+        };
+        Some((address, door.tls.clone()))
+    });
+    let (address, acceptor) = found.unzip();
+    let acceptor = acceptor.flatten();
+    Reached {
+        address,
+        certificate: Box::new(move || acceptor.as_ref().and_then(Acceptor::fingerprint)),
     }
 }
 

@@ -42,6 +42,9 @@ pub mod store;
 // The live picture of every host.
 pub mod fleet;
 
+// Who else shares our store, and whose a connection id is.
+pub mod replicas;
+
 // Who may: keys, from making to revoking.
 pub mod keys;
 // From what agents say to the live picture, to disk and back.

@@ -32,12 +32,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::broker::Decisions;
 use crate::clock::Clock;
-use crate::config::Reload;
+use crate::config::{Current, Reload};
 use crate::fleet::Fleet;
 use crate::metrics::{self, Metrics};
 use crate::store::Store;
 use crate::tls::Certificates;
-use crate::tunnel::{Limits, Tunnels};
+use crate::tunnel::{Limits, Pool, Tunnels};
 
 pub use listener::{HealthError, HealthListener, HealthServing};
 pub use pulse::Pulse;
@@ -56,6 +56,10 @@ pub struct Health {
     pub tunnels: Arc<Tunnels>,
     /// How much is served at a time.
     pub limits: Arc<Limits>,
+    /// The guacds that tunnels go to.
+    pub pool: Arc<Pool>,
+    /// Which of them are configured.
+    pub config: Current,
     /// What was lost of decisions.
     pub decisions: Arc<Decisions>,
     /// Asked whether it answers; behind its meter.

@@ -94,7 +94,7 @@ use crate::fleet::Fleet;
 use crate::keys::Keyring;
 use crate::reports::Intake;
 use crate::tls::Certificates;
-use crate::tunnel::{Limits, Tunnels};
+use crate::tunnel::{Limits, Pool, Tunnels};
 
 pub use caller::{Caller, Role};
 pub use health::{Health, HealthError, HealthListener, HealthServing, Pulse};
@@ -125,6 +125,8 @@ pub struct Api {
     pub trail: Option<Audit>,
     /// How much is served at a time.
     pub limits: Arc<Limits>,
+    /// The guacds that tunnels go to.
+    pub pool: Arc<Pool>,
     /// The configuration in force.
     pub config: Current,
     /// The way to ask for a reload; `None` where the configuration came from

@@ -16,6 +16,7 @@ use crate::clock::rfc3339;
 use crate::config::ReloadState;
 use crate::placement::{Conduct, alarms};
 use crate::tls::Standing;
+use crate::tunnel::GuacdStanding;
 
 /// The broker.
 #[derive(Debug, Serialize, ToSchema)]
@@ -37,6 +38,8 @@ pub(super) struct Status {
     alarms: Vec<String>,
     /// Open tunnels, those that are passed through among them.
     tunnels: usize,
+    /// Each guacd, as when it was last dialled.
+    guacd: Vec<Guacd>,
     /// Certificates of either leg.
     certificates: Vec<Certificate>,
     /// Decisions that were not stored.
@@ -50,6 +53,34 @@ pub(super) struct Status {
     hosts: Vec<Host>,
     /// Hosts that report and are not configured.
     unmatched: Vec<UnmatchedHost>,
+}
+
+/// A guacd that tunnels go to
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Guacd {
+    /// As configured.
+    name: String,
+    /// One of the addresses that the name has.
+    address: String,
+    /// Connections to it, those that are being opened among them.
+    tunnels: usize,
+    /// For how long it still gets nobody, unless all the others fail.
+    put_aside_seconds: Option<u64>,
+    /// How it failed when it was last dialled.
+    failure: Option<String>,
+}
+
+impl From<GuacdStanding> for Guacd {
+    fn from(standing: GuacdStanding) -> Self {
+        Self {
+            name: standing.name.to_string(),
+            address: standing.address.to_string(),
+            tunnels: standing.tunnels,
+            // Begun seconds count: it is put aside until they are over.
+            put_aside_seconds: standing.aside.map(|left| left.as_secs() + 1),
+            failure: standing.failure,
+        }
+    }
 }
 
 /// A certificate that is in force
@@ -106,6 +137,7 @@ pub(super) async fn show(
     let resources = snapshot.directory.resources();
     let never = resources.filter(|r| r.enabled && sightings.of_resource(&r.id).is_none());
     let hostnames = sightings.unmatched_hostnames().into_iter();
+    let guacd = api.pool.standings(&api.config.get().guacd);
     let standings = api.certificates.standings().into_iter();
     Ok(Told(Status {
         version: env!("CARGO_PKG_VERSION"),
@@ -124,6 +156,7 @@ pub(super) async fn show(
             .chain(api.limits.load().strains())
             .collect(),
         tunnels: api.tunnels.count(),
+        guacd: guacd.into_iter().map(Guacd::from).collect(),
         certificates: standings.map(Certificate::from).collect(),
         decisions_lost: losses.decisions,
         audit_lines_lost: losses.audit_lines,

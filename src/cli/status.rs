@@ -28,6 +28,8 @@ struct Status {
     reload: Option<Reload>,
     alarms: Vec<String>,
     tunnels: u64,
+    #[serde(default)]
+    guacd: Vec<Guacd>,
     certificates: Vec<Certificate>,
     decisions_lost: u64,
     audit_lines_lost: u64,
@@ -61,6 +63,15 @@ struct Hostname {
     hostname: String,
     times: u64,
     seconds_ago: u64,
+}
+
+#[derive(Debug, Deserialize)]
+struct Guacd {
+    name: String,
+    address: String,
+    tunnels: u64,
+    put_aside_seconds: Option<u64>,
+    failure: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -126,6 +137,7 @@ impl Status {
                 facts.push(("needs restart", reload.restart.join(" ")));
             }
         }
+        facts.extend(self.guacds());
         for certificate in &self.certificates {
             facts.push(("certificate", certificate.show()));
             if let Some(error) = &certificate.last_error {
@@ -154,6 +166,35 @@ impl Status {
             facts.push(("unmatched", format!("{more} more hosts: see -o json")));
         }
         facts.extend(self.never_matched());
+        facts
+    }
+
+    /// Those that fail, and how many there are where there are several.
+    fn guacds(&self) -> Vec<(&'static str, String)> {
+        let mut facts = Vec::new();
+        let failing: Vec<_> = self
+            .guacd
+            .iter()
+            .filter(|it| it.failure.is_some())
+            .collect();
+        if self.guacd.len() > 1 {
+            let counts: Vec<_> = self.guacd.iter().map(|it| it.tunnels.to_string()).collect();
+            let (count, shown) = (counts.len(), counts.join(" "));
+            facts.push(("guacd", format!("{count}, with tunnels {shown}")));
+        }
+        facts.extend(failing.iter().take(HOSTNAMES).map(|it| {
+            let failure = it.failure.as_deref().unwrap_or_default();
+            let aside = it.put_aside_seconds.map(span);
+            let aside = aside.map_or(String::new(), |left| format!(", put aside for {left}"));
+            (
+                "guacd",
+                format!("{} {}: {failure}{aside}", it.name, it.address),
+            )
+        }));
+        let more = failing.len().saturating_sub(HOSTNAMES);
+        if more > 0 {
+            facts.push(("guacd", format!("{more} more that fail: see -o json")));
+        }
         facts
     }
 

@@ -10,11 +10,12 @@ use std::time::Duration;
 use crate::placement::Directory;
 
 use super::draft::Gathered;
+use super::guacd;
 use super::overlaps;
 use super::problem::Problem;
 use super::references::{self, Members};
 use super::report::Report;
-use super::settings::{Config, Listen};
+use super::settings::{Config, HostPort, Listen};
 use super::store;
 use super::tls;
 
@@ -23,7 +24,9 @@ const PATIENCE: Duration = Duration::from_secs(15);
 
 /// Reports what is wrong with the whole; the result counts only if nothing is.
 pub(super) fn conclude(mut gathered: Gathered, report: &mut Report) -> Config {
+    guacd::conclude(&mut gathered, report);
     tls::conclude(&mut gathered, report);
+    guacd::judge_advertised(&gathered, report);
     overlaps::refuse(&gathered, report);
     refuse_overlapping_probes(&gathered.config, report);
     refuse_guacd_that_is_us(&gathered, report);
@@ -54,25 +57,28 @@ fn refuse_overlapping_probes(config: &Config, report: &mut Report) {
 
 /// One `select` would dial us, and that one again, until descriptors run out.
 fn refuse_guacd_that_is_us(gathered: &Gathered, report: &mut Report) {
-    let guacd = &gathered.config.guacd.address;
     let mut listens: Vec<_> = gathered.listen.iter().map(|d| d.listen.address).collect();
     if listens.is_empty() {
         listens.push(Listen::default().address);
     }
-    let ip = match guacd.host.as_str() {
-        "localhost" => Ok(IpAddr::from(Ipv4Addr::LOCALHOST)),
-        host => host.parse(),
+    let is_us = |guacd: &HostPort| {
+        let ip = match guacd.host.as_str() {
+            "localhost" => Ok(IpAddr::from(Ipv4Addr::LOCALHOST)),
+            host => host.parse(),
+        };
+        let same = |listen: &SocketAddr, ip: IpAddr| {
+            listen.ip() == ip || (listen.ip().is_unspecified() && ip.is_loopback())
+        };
+        let mut listens = listens.iter().filter(|listen| listen.port() == guacd.port);
+        listens.any(|listen| ip.as_ref().is_ok_and(|ip| same(listen, *ip)))
     };
-    let is_us = |listen: &SocketAddr| {
-        let same =
-            |ip: IpAddr| listen.ip() == ip || (listen.ip().is_unspecified() && ip.is_loopback());
-        listen.port() == guacd.port && ip.as_ref().is_ok_and(|ip| same(*ip))
-    };
+    let members = gathered.config.guacd.members.iter();
+    let us = members.map(|guacd| &guacd.address).find(|it| is_us(it));
     let written = ["guacd.address", "listen.address"];
     let at = written.into_iter().find_map(|key| report.origin_of(key));
     let at = at.or_else(|| gathered.listen.iter().find_map(|draft| draft.address_at));
-    if let (Some(at), true) = (at, listens.iter().any(is_us)) {
-        let address = guacd.to_string();
+    if let (Some(at), Some(us)) = (at, us) {
+        let address = us.to_string();
         report.fault(at, Problem::GuacdIsUs { address });
     }
 }
@@ -91,7 +97,7 @@ fn refuse_exposed_api(config: &Config, report: &mut Report) {
 
 /// Budgets that Guacamole does not wait for.
 fn warn_of_impatience(gathered: &Gathered, report: &mut Report) {
-    let dial = gathered.config.guacd.connect_timeout;
+    let dial = gathered.config.guacd.connect_timeout();
     let placement = gathered.config.timeouts.placement;
     if dial + placement > PATIENCE {
         let written = ["broker.placement_timeout", "guacd.connect_timeout"];

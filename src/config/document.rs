@@ -12,7 +12,7 @@ use super::problem::Problem;
 use super::reader::Reader;
 use super::report::Report;
 use super::shape::Shape;
-use super::{objects, sections, store};
+use super::{guacd, objects, sections, store};
 
 /// The tables that stand in a file, in the order written.
 #[derive(Debug, Default)]
@@ -98,7 +98,7 @@ pub(super) fn table(shape: Shape, node: &Node, report: &mut Report, into: &mut G
     let read = match shape {
         Shape::Broker => sections::broker,
         Shape::Identity => sections::identity,
-        Shape::Guacd => sections::guacd,
+        Shape::Guacd => guacd::read,
         Shape::Listen => sections::listen,
         Shape::Probe => sections::probe,
         Shape::Store => store::read,

@@ -6,6 +6,7 @@
 
 use crate::placement::{Farm, FarmId, Host, HostId, Resource, ResourceId, Rules, Weights};
 
+use super::guacd::GuacdDraft;
 use super::node::{At, Located};
 use super::settings::{Config, Listen};
 use super::tls::{PeerDraft, ServerDraft};
@@ -19,6 +20,7 @@ pub(super) struct Gathered {
     /// A default farm is named, if only by an id that was refused.
     pub(super) has_default_farm: bool,
     pub(super) listen: Vec<ListenDraft>,
+    pub(super) guacd: GuacdDraft,
     pub(super) guacd_tls: PeerDraft,
     pub(super) store_tls: PeerDraft,
     pub(super) api_tls: ServerDraft,
@@ -39,6 +41,7 @@ pub(super) struct ListenDraft {
     pub(super) listen: Listen,
     pub(super) address_at: Option<At>,
     pub(super) handshake_at: Option<At>,
+    pub(super) advertise_at: Option<At>,
     pub(super) tls: ServerDraft,
 }
 

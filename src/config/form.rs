@@ -53,6 +53,10 @@ pub(super) enum Form {
     Hosts,
     /// A host name or IP address with a port.
     HostPort,
+    /// One of those or a list of them; a variable can hold one.
+    OneOrMoreHostPorts,
+    /// A host name or IP address, with a port or without.
+    Reached,
     /// An IP address with a port.
     Listener,
     /// A list of SHA-256 sums of certificates.

@@ -215,8 +215,8 @@ pub(super) const IDENTITY: &[Key] = &[
 pub(super) const GUACD: &[Key] = &[
     key(
         "address",
-        Form::HostPort,
-        "Name or IP address, with the port.",
+        Form::OneOrMoreHostPorts,
+        "Name or IP address, with the port, or a list of them for several guacd; of a name with several addresses each is a guacd of its own.",
     )
     .or("\"127.0.0.1:4823\""),
     key(
@@ -255,6 +255,11 @@ pub(super) const LISTEN: &[Key] = &[
         "IP address and port to listen on.",
     )
     .or("\"127.0.0.1:4822\""),
+    key(
+        "advertise",
+        Form::Reached,
+        "Where other replicas reach this listener, to join tunnels of this one; its own port if none is given, none do if left out.",
+    ),
     key(
         "source",
         Form::Name,

@@ -30,6 +30,7 @@ mod environment;
 mod files;
 mod finding;
 mod form;
+mod guacd;
 mod keys;
 mod mask;
 mod names;
@@ -75,14 +76,15 @@ use shape::Shape;
 pub use change::{Changes, Objects, change};
 pub use current::{Current, InForce};
 pub use finding::{Faults, Finding, Place, Severity};
+pub use guacd::{Advertised, Guacd, GuacdPool};
 pub use reload::{
     Apply, Attempt, Beside, Cause, Looked, Origin, Reload, ReloadState, Reloaded, Reloader,
 };
 pub use secret::{Secret, SecretError};
 pub use secrets::{Configured, Purpose, Secrets};
 pub use settings::{
-    AdminSocket, ApiSettings, Attempts, AuditTarget, Config, Guacd, HealthSettings, HostPort,
-    Limits, Listen, LogFormat, LogLevel, LogSettings, Probe, Timeouts,
+    AdminSocket, ApiSettings, Attempts, AuditTarget, Config, HealthSettings, HostPort, Limits,
+    Listen, LogFormat, LogLevel, LogSettings, Probe, Timeouts,
 };
 pub use small::{LineColumn, SmallFileError, Time, load_small};
 pub use source::Position;

@@ -174,6 +174,12 @@ pub(super) enum Problem {
         show_time(*together)
     )]
     LongBudgets { together: Duration },
+    #[error("{count} addresses of guacd, and at most {most} are taken")]
+    TooManyGuacd { most: usize, count: usize },
+    #[error("`advertise` of one listener only, and here is a second")]
+    TwoAdvertised,
+    #[error("`advertise` with `tls_client_ca_file`: other replicas show no certificate")]
+    AdvertisedWithClientCertificates,
     #[error("guacd's address {address} is one we listen on ourselves")]
     GuacdIsUs { address: String },
     #[error(
@@ -320,6 +326,13 @@ impl Problem {
             }
             Self::GuacdIsUs { .. } => {
                 "name the address guacd itself listens on, such as 127.0.0.1:4823 (guacd -l 4823)"
+            }
+            Self::TooManyGuacd { .. } => {
+                "give them one name, which may have any number of addresses"
+            }
+            Self::TwoAdvertised => "remove one of them: others need one way to this replica",
+            Self::AdvertisedWithClientCertificates => {
+                "advertise another [[listen]], without `tls_client_ca_file`, that only replicas reach"
             }
             Self::LongBudgets { .. } => {
                 "shorten `connect_timeout` in [guacd] or `placement_timeout` in [broker]"

@@ -77,6 +77,12 @@ impl<'a> Reader<'a> {
         })
     }
 
+    /// Whether a list stands there, of a key that takes one value or several.
+    pub(super) fn is_list(&self, key: &str) -> bool {
+        let entry = self.table.find(key);
+        entry.is_some_and(|entry| matches!(entry.value.value, Value::List(_)))
+    }
+
     pub(super) fn has(&self, key: &str) -> bool {
         self.table.has(key)
     }

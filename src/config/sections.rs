@@ -1,6 +1,6 @@
-//! Reads the tables of settings: `[broker]`, `[identity]`, `[guacd]`,
-//! `[[listen]]`, `[probe]`, `[api]`, `[health]`, `[limits]`, `[log]`;
-//! [`super::store`] reads `[store]`.
+//! Reads the tables of settings: `[broker]`, `[identity]`, `[[listen]]`,
+//! `[probe]`, `[api]`, `[health]`, `[limits]`, `[log]`; [`super::guacd`] reads
+//! `[guacd]`, [`super::store`] `[store]`.
 //!
 //! Each may stand in several files; a key set again replaces the earlier one.
 //! The ranges are in [`super::keys`].
@@ -8,9 +8,10 @@
 use crate::placement::IdentitySource;
 
 use super::draft::{Gathered, ListenDraft, ScoreDraft};
+use super::guacd::advertised;
 use super::keys;
 use super::names::{id, name, place, secret_file};
-use super::network::{host_port, listen_address, listen_address_or_off};
+use super::network::{listen_address, listen_address_or_off};
 use super::node::{Located, Node};
 use super::problem::Problem;
 use super::reader::{Reader, put};
@@ -129,16 +130,6 @@ fn read_order(table: &mut Reader<'_>) -> Option<Vec<IdentitySource>> {
     Some(order.value.into_iter().map(|source| source.value).collect())
 }
 
-pub(super) fn guacd(node: &Node, report: &mut Report, into: &mut Gathered) {
-    let Some(mut table) = Reader::open(Shape::Guacd, node, report) else {
-        return;
-    };
-    let guacd = &mut into.config.guacd;
-    put(&mut guacd.address, table.read("address", host_port));
-    put(&mut guacd.connect_timeout, table.time("connect_timeout"));
-    tls::read_peer(&mut table, &mut into.guacd_tls);
-}
-
 pub(super) fn listen(node: &Node, report: &mut Report, into: &mut Gathered) {
     let Some(mut table) = Reader::open(Shape::Listen, node, report) else {
         return;
@@ -176,8 +167,12 @@ fn read_listener(table: &mut Reader<'_>, draft: &mut ListenDraft) {
         source,
         first_byte_timeout,
         handshake_timeout,
+        advertise,
         ..
     } = &mut draft.listen;
+    let reached = table.read("advertise", advertised);
+    draft.advertise_at = reached.as_ref().map(|it| it.at).or(draft.advertise_at);
+    put(advertise, reached.map(Located::some));
     put(source, table.read("source", name).map(Located::some));
     put(first_byte_timeout, table.time("first_byte_timeout"));
     let handshake = table.time("handshake_timeout");

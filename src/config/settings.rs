@@ -11,9 +11,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::guacd::{Advertised, GuacdPool};
 use super::secrets::Secrets;
 use super::store::StoreSettings;
-use super::tls::{GuacdTls, ServerTls};
+use super::tls::ServerTls;
 use crate::placement::Directory;
 
 /// Everything configured, of one generation.
@@ -22,8 +23,8 @@ pub struct Config {
     /// Where Guacamole reaches us.
     // INVARIANT: at least one; no two with one address, port 0 aside.
     pub listen: Vec<Listen>,
-    /// The guacd behind us.
-    pub guacd: Guacd,
+    /// The guacd behind us, one or several.
+    pub guacd: GuacdPool,
     /// How hosts are probed.
     pub probe: Probe,
     /// Where leases, history and host modes are kept.
@@ -48,7 +49,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             listen: vec![Listen::default()],
-            guacd: Guacd::default(),
+            guacd: GuacdPool::default(),
             probe: Probe::default(),
             store: StoreSettings::default(),
             timeouts: Timeouts::default(),
@@ -92,6 +93,9 @@ pub struct Listen {
     pub handshake_timeout: Duration,
     /// The certificate it shows; `None` where it speaks plain text.
     pub tls: Option<ServerTls>,
+    /// Where other replicas reach it; `None`: they do not.
+    // INVARIANT: of one listener at most, and of none that asks for certificates.
+    pub advertise: Option<Advertised>,
 }
 
 impl Default for Listen {
@@ -102,30 +106,7 @@ impl Default for Listen {
             first_byte_timeout: Duration::from_secs(30),
             handshake_timeout: Duration::from_secs(15),
             tls: None,
-        }
-    }
-}
-
-/// The guacd behind us.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Guacd {
-    /// Name or IP address, and port. Looked up at every dial.
-    pub address: HostPort,
-    /// Time for the whole dial, all addresses of the name together, TLS included.
-    pub connect_timeout: Duration,
-    /// How it proves who it is; `None` where it speaks plain text.
-    pub tls: Option<GuacdTls>,
-}
-
-impl Default for Guacd {
-    fn default() -> Self {
-        Self {
-            address: HostPort {
-                host: "127.0.0.1".to_owned(),
-                port: 4823,
-            },
-            connect_timeout: Duration::from_secs(3),
-            tls: None,
+            advertise: None,
         }
     }
 }

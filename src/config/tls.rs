@@ -146,8 +146,20 @@ pub(super) fn conclude(gathered: &mut Gathered, report: &mut Report) {
     let draft = std::mem::take(&mut gathered.api_tls);
     gathered.config.api.tls = server(draft, report);
     let draft = std::mem::take(&mut gathered.guacd_tls);
-    let guacd = &mut gathered.config.guacd;
-    guacd.tls = trust(draft, Shape::Guacd, &guacd.address.host, report);
+    let is_named = draft.server_name.is_some();
+    let members = &mut gathered.config.guacd.members;
+    let host = members.first().map_or("", |first| &first.address.host);
+    let tls = trust(draft, Shape::Guacd, host, report);
+    for guacd in members {
+        // Each is known by its own name, unless one is given for all.
+        guacd.tls = tls.clone().map(|tls| match is_named {
+            true => tls,
+            false => GuacdTls {
+                server_name: guacd.address.host.clone(),
+                ..tls
+            },
+        });
+    }
     let draft = std::mem::take(&mut gathered.store_tls);
     let postgres = &mut gathered.config.store.postgres;
     postgres.tls = trust(draft, Shape::Store, &postgres.address.host, report);
@@ -287,7 +299,7 @@ mod tests {
         let config = load(&format!(
             "[guacd]\naddress = \"guacd:4822\"\ntls = true\npin_sha256 = [\"{DIGITS}\"]\n"
         ));
-        let tls = config.unwrap().guacd.tls.unwrap();
+        let tls = config.unwrap().guacd.members[0].tls.clone().unwrap();
         assert_eq!(
             (tls.pins.len(), tls.server_name.as_str()),
             (1, "guacd"),
@@ -296,7 +308,7 @@ mod tests {
         let config = load(
             "[guacd]\ntls = true\nca_file = \"ca.pem\"\ntls_server_name = \"guacd.example.com\"\n",
         );
-        let tls = config.unwrap().guacd.tls.unwrap();
+        let tls = config.unwrap().guacd.members[0].tls.clone().unwrap();
         assert_eq!(tls.ca_file.as_deref(), Some(Path::new("etc/ca.pem")));
         assert_eq!(tls.server_name, "guacd.example.com");
     }
@@ -306,7 +318,7 @@ mod tests {
         let said = load("[guacd]\nca_file = \"ca.pem\"\n").unwrap_err();
         assert!(said.contains("tls = true"), "{said}");
         let off = load("[guacd]\ntls = false\nca_file = \"ca.pem\"\n").unwrap();
-        assert_eq!(off.guacd.tls, None);
+        assert_eq!(off.guacd.members[0].tls, None);
         let said = load("[guacd]\ntls = true\npin_sha256 = [\"AB\"]\n").unwrap_err();
         assert!(
             said.contains("openssl x509 -noout -fingerprint -sha256"),

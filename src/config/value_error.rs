@@ -98,6 +98,8 @@ pub(super) enum ValueError {
     NotAPort { text: String },
     #[error("\"{}\" is an IPv6 address without brackets", Shown(text))]
     Unbracketed { text: String },
+    #[error("\"{}\" stands for every address, which nobody can dial", Shown(text))]
+    NotDialled { text: String },
     #[error("\"{}\" is not an IP address to listen on", Shown(text))]
     NotAnIp { text: String },
 }
@@ -152,6 +154,10 @@ impl ValueError {
             Self::NoPort { text } => format!("add one, such as \"{}:4822\"", Shown(text)),
             Self::NotAPort { .. } => "a port is a number from 1 to 65535".to_owned(),
             Self::Unbracketed { .. } => "put it in brackets, such as \"[::1]:4822\"".to_owned(),
+            Self::NotDialled { .. } => {
+                "the address that other replicas reach this one at, such as the IP address of its pod"
+                    .to_owned()
+            }
             Self::NotAnIp { .. } => {
                 "127.0.0.1 for this machine alone, 0.0.0.0 or [::] for all its addresses".to_owned()
             }

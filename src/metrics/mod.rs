@@ -188,6 +188,11 @@ impl Metrics {
         outcome
     }
 
+    /// A guacd that was dialled failed, and another one is tried.
+    pub fn passed_over(&self) {
+        self.guacd_failures.inc();
+    }
+
     /// Whether the last dial of guacd succeeded, or none was tried yet.
     pub fn is_guacd_up(&self) -> bool {
         self.guacd_up.load(Ordering::Relaxed)

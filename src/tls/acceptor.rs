@@ -11,11 +11,11 @@ use tokio_rustls::TlsAcceptor;
 
 use super::certificate::Facts;
 use super::fault::{Fault, Problem};
-use super::live::{Batch, Live, Recipe, Shown};
+use super::live::{Batch, Live, Look, Recipe, Shown};
 use super::pem::Text;
 use super::provider;
 use super::stream::Stream;
-use crate::config::ServerTls;
+use crate::config::{Fingerprint, ServerTls};
 
 /// Turns connections of one listener into TLS; clones are one.
 #[derive(Debug, Clone)]
@@ -49,6 +49,12 @@ pub enum AcceptError {
 impl Acceptor {
     pub(super) fn new(live: Arc<Live<ServerTls>>) -> Self {
         Self { live }
+    }
+
+    /// Of the certificate that is shown now.
+    pub fn fingerprint(&self) -> Option<Fingerprint> {
+        let shown = self.live.state().certificates;
+        shown.first().map(|shown| shown.facts.fingerprint)
     }
 
     /// Shakes hands, with the certificate that is in force now; to be bounded

@@ -16,11 +16,13 @@ pub(super) struct Facts {
     pub(super) subject: String,
     pub(super) not_before: Timestamp,
     pub(super) not_after: Timestamp,
+    pub(super) fingerprint: Fingerprint,
 }
 
 impl Facts {
     /// What stands in a certificate; an error that says what does not.
     pub(super) fn of(certificate: &CertificateDer<'_>) -> Result<Self, String> {
+        let fingerprint = fingerprint(certificate);
         let parsed = Certificate::from_der(certificate);
         let parsed = parsed.map_err(|_| "it is no X.509 certificate".to_owned())?;
         let certificate = parsed.tbs_certificate;
@@ -29,6 +31,7 @@ impl Facts {
             subject: certificate.subject.to_string(),
             not_before: at(certificate.validity.not_before.to_unix_duration()),
             not_after: at(certificate.validity.not_after.to_unix_duration()),
+            fingerprint,
         })
     }
 }

@@ -11,7 +11,7 @@ use super::fault::Fault;
 use super::inspect;
 use super::live::{Live, Look};
 use crate::clock::rfc3339;
-use crate::config::{Beside, Config, GuacdTls, ServerTls};
+use crate::config::{Beside, Config, Fingerprint, GuacdTls, ServerTls};
 use crate::placement::Timestamp;
 
 /// Before a certificate runs out its end is warned of.
@@ -19,9 +19,9 @@ const AHEAD: Duration = Duration::from_secs(14 * DAY);
 
 const DAY: u64 = 86_400;
 
-/// How many guacds are kept that the configuration names no more; a join may
-/// still go to one.
-const KEPT: usize = 4;
+/// How many guacds are kept, those that the configuration names no more among
+/// them: a join may still go to one.
+const KEPT: usize = 128;
 
 /// Everything that was made of certificates, and how it stands.
 #[derive(Debug, Default)]
@@ -77,7 +77,7 @@ impl Certificates {
         for tls in servers.flatten() {
             inspect::warn_of_key(tls);
         }
-        if let Some(tls) = &config.guacd.tls {
+        for tls in of_guacd(config) {
             self.connector(tls)?;
         }
         Ok(())
@@ -112,6 +112,19 @@ impl Certificates {
             guacds.remove(0);
         }
         connector
+    }
+
+    /// What a dial to a replica needs that says which certificate it shows.
+    ///
+    /// # Errors
+    /// `host` cannot be asked for.
+    pub fn pinned(&self, pin: Fingerprint, host: &str) -> Result<Connector, Fault> {
+        let recipe = GuacdTls {
+            ca_file: None,
+            pins: vec![pin],
+            server_name: host.to_owned(),
+        };
+        Connector::new(Arc::new(Live::new(recipe)?))
     }
 
     /// What connections to the database need; the file is looked at again from
@@ -217,16 +230,21 @@ impl Certificates {
     }
 }
 
+/// How each guacd is known; where their names are not alike each is listed.
+pub(super) fn of_guacd(config: &Config) -> impl Iterator<Item = &GuacdTls> {
+    let members = config.guacd.members.iter();
+    members.filter_map(|guacd| guacd.tls.as_ref())
+}
+
 /// What the reload does with every configuration, and at every look.
 impl Beside for Certificates {
     fn check(&self, config: &Config) -> Result<(), String> {
-        let Some(tls) = &config.guacd.tls else {
-            return Ok(());
-        };
-        let checked = self.connector(tls);
-        checked
-            .map(drop)
-            .map_err(|fault| format!("fault: [guacd] {fault}"))
+        of_guacd(config).try_for_each(|tls| {
+            let checked = self.connector(tls);
+            checked
+                .map(drop)
+                .map_err(|fault| format!("fault: [guacd] {fault}"))
+        })
     }
 
     fn look(&self) -> Vec<String> {

@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use tracing::warn;
 
-use super::certificates::{Certificates, Left, now};
+use super::certificates::{Certificates, Left, now, of_guacd};
 use crate::clock::rfc3339;
 use crate::config::{Config, ServerTls};
 
@@ -32,12 +32,9 @@ pub fn inspect(config: &Config) -> Inspection {
         }
         said.warnings.extend(open_key(tls));
     }
-    if let Some(Err(fault)) = config
-        .guacd
-        .tls
-        .as_ref()
-        .map(|tls| certificates.connector(tls))
-    {
+    let mut of_guacd = of_guacd(config).map(|tls| certificates.connector(tls));
+    // One file is named for all of them.
+    if let Some(fault) = of_guacd.find_map(Result::err) {
         said.faults.push(format!("[guacd] {fault}"));
     }
     let now = now();

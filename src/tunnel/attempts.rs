@@ -62,7 +62,7 @@ pub(super) struct Errand {
     /// What `select` asked for.
     pub(super) protocol: String,
     /// guacd as it was configured when Guacamole came.
-    pub(super) guacd: config::Guacd,
+    pub(super) guacd: config::GuacdPool,
     /// How long guacd may leave untaken what waits for it.
     pub(super) stall: Duration,
     /// Most hosts that guacd is sent to.

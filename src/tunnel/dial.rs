@@ -1,4 +1,4 @@
-//! Reaching guacd: every address its name has, and TLS, within one deadline.
+//! Reaching one guacd, or a replica, and TLS, within one deadline.
 
 use std::io;
 use std::time::Duration;
@@ -7,26 +7,30 @@ use tokio::net::{TcpStream, lookup_host};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::liveness;
+use super::pool::Member;
 use super::stop::Stop;
-use crate::config::Guacd;
+use crate::replicas::Neighbour;
 use crate::tls::{Certificates, Stream};
 
-/// Connects to the first of guacd's addresses that answers, and shakes hands
-/// where it speaks TLS.
+/// For reaching a replica, TLS included: it is near, and a join waits.
+const REPLICA_WITHIN: Duration = Duration::from_secs(2);
+
+/// Connects to a guacd and shakes hands where it speaks TLS.
 pub(super) async fn guacd(
-    guacd: &Guacd,
+    member: &Member,
+    within: Duration,
     certificates: &Certificates,
     stall: Duration,
 ) -> Result<Stream, Stop> {
-    let address = || guacd.address.to_string();
+    let address = || member.to_string();
     let unreachable = |error| Stop::GuacdUnreachable {
         address: address(),
         error,
     };
-    let by = Instant::now() + guacd.connect_timeout;
+    let by = Instant::now() + within;
     let answers = async {
-        let socket = first_that_answers(guacd).await?;
-        liveness::mind(&socket, stall)?;
+        let socket = TcpStream::connect(member.at).await?;
+        prepare(&socket, stall)?;
         Ok(socket)
     };
     let socket = match timeout_at(by, answers).await {
@@ -34,7 +38,7 @@ pub(super) async fn guacd(
         Ok(Err(error)) => return Err(unreachable(error)),
         Err(_) => return Err(unreachable(io::ErrorKind::TimedOut.into())),
     };
-    let Some(tls) = &guacd.tls else {
+    let Some(tls) = &member.guacd.tls else {
         return Ok(socket.into());
     };
     let untrusted = |reason: String| Stop::GuacdUntrusted {
@@ -54,20 +58,55 @@ pub(super) async fn guacd(
 const SLOW: &str = "the TLS handshake was not finished within connect_timeout; one that was \
                     started without -C and -K needs tls = false in [guacd]";
 
+/// Connects to a replica's Guacamole port, by TLS where it says that it shows a
+/// certificate there, and to that certificate alone.
+pub(super) async fn replica(
+    neighbour: &Neighbour,
+    certificates: &Certificates,
+    stall: Duration,
+) -> Result<Stream, Stop> {
+    let address = &neighbour.address;
+    let unreachable = |reason: String| Stop::ReplicaUnreachable {
+        address: address.to_string(),
+        reason,
+    };
+    let reaching = async {
+        let socket = match first_that_answers(&address.host, address.port).await {
+            Ok(socket) => socket,
+            // Nobody listens: the process has gone, and its tunnels with it.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                return Err(Stop::UnknownJoin);
+            }
+            Err(error) => return Err(unreachable(error.to_string())),
+        };
+        prepare(&socket, stall).map_err(|error| unreachable(error.to_string()))?;
+        let Some(pin) = neighbour.certificate else {
+            return Ok(socket.into());
+        };
+        let connector = certificates.pinned(pin, &address.host);
+        let connector = connector.map_err(|fault| unreachable(fault.to_string()))?;
+        let connected = connector.connect(socket).await;
+        connected.map_err(|error| unreachable(format!("no TLS: {error}")))
+    };
+    let reached = timeout(REPLICA_WITHIN, reaching).await;
+    reached.unwrap_or_else(|_| Err(unreachable("it does not answer in time".to_owned())))
+}
+
+fn prepare(socket: &TcpStream, stall: Duration) -> io::Result<()> {
+    socket.set_nodelay(true)?;
+    liveness::mind(socket, stall)
+}
+
 /// An address that swallows connections must not eat the time of the ones
 /// after it: each gets its even share.
-async fn first_that_answers(guacd: &Guacd) -> io::Result<TcpStream> {
-    let name = (guacd.address.host.as_str(), guacd.address.port);
-    let addresses: Vec<_> = lookup_host(name).await?.collect();
+async fn first_that_answers(host: &str, port: u16) -> io::Result<TcpStream> {
+    let addresses: Vec<_> = lookup_host((host, port)).await?.collect();
     let count = u32::try_from(addresses.len()).unwrap_or(u32::MAX);
-    let share = guacd.connect_timeout / count.max(1);
+    let share = REPLICA_WITHIN / count.max(1);
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     for address in addresses {
         match timeout(share, TcpStream::connect(address)).await {
-            Ok(Ok(stream)) => {
-                stream.set_nodelay(true)?;
-                return Ok(stream);
-            }
+            Ok(Ok(stream)) => return Ok(stream),
             Ok(Err(error)) => last = error,
             Err(_) => last = io::ErrorKind::TimedOut.into(),
         }

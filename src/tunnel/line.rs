@@ -13,12 +13,13 @@ use tokio::time::{Instant, timeout_at};
 use tracing::warn;
 
 use super::attempts::Waiting;
+use super::pool::Dialled;
 use super::stop::Stop;
 use crate::tls::Stream;
 
 pub(super) struct Line {
     guacamole: Stream,
-    guacd: Option<Stream>,
+    guacd: Option<Dialled>,
     /// Whether guacd has said anything.
     heard_guacd: bool,
     handshake: Handshake,
@@ -104,7 +105,7 @@ impl Line {
             }
             read = async {
                 match guacd {
-                    Some(guacd) => guacd.take(&mut from_guacd).await,
+                    Some(guacd) => guacd.stream.take(&mut from_guacd).await,
                     None => std::future::pending().await,
                 }
             }, if sides.contains(&Side::Guacd) => (Side::Guacd, read),
@@ -127,9 +128,20 @@ impl Line {
         }
     }
 
-    /// guacd was reached.
-    pub(super) fn dialled(&mut self, guacd: Stream) {
+    /// guacd was reached; in place of one that has not said anything, if there
+    /// was one.
+    pub(super) fn dialled(&mut self, guacd: Dialled) {
         self.guacd = Some(guacd);
+    }
+
+    /// The guacd that was reached.
+    pub(super) fn guacd(&self) -> Option<&Dialled> {
+        self.guacd.as_ref()
+    }
+
+    /// Whether guacd has said anything.
+    pub(super) fn has_heard_guacd(&self) -> bool {
+        self.heard_guacd
     }
 
     /// Shows Guacamole guacd's `args`, widened by `extra` where they fit.
@@ -180,7 +192,7 @@ impl Line {
             return Err(Stop::Closed(Side::Guacd));
         };
         let side = Side::Guacd;
-        let written = write(guacd, &bytes).await;
+        let written = write(&mut guacd.stream, &bytes).await;
         written.map_err(|error| Stop::Socket { side, error })?;
         self.told_guacd = Instant::now();
         Ok(())
@@ -226,7 +238,7 @@ impl Line {
     }
 
     /// For the relay: both sockets and what was read beyond the handshake.
-    pub(super) fn into_sockets(self) -> io::Result<(Stream, Stream, Rest)> {
+    pub(super) fn into_sockets(self) -> io::Result<(Stream, Dialled, Rest)> {
         let guacd = self.guacd.ok_or(io::ErrorKind::NotConnected)?;
         Ok((self.guacamole, guacd, self.handshake.into_rest()))
     }

@@ -6,8 +6,11 @@
 //! logged, at any level.
 
 mod accept;
+mod ask;
 mod attempts;
 mod dial;
+mod ids;
+mod joins;
 mod lane;
 mod limits;
 mod line;
@@ -15,6 +18,7 @@ mod liveness;
 mod open;
 mod outcome;
 mod place;
+mod pool;
 mod refuse;
 mod registry;
 mod relay;
@@ -38,16 +42,20 @@ use crate::config;
 use crate::entrance::Pass;
 use crate::metrics::{Metrics, Phase};
 use crate::placement::{HostId, TunnelId};
+use crate::replicas::Replicas;
 use crate::shutdown::Shutdown;
 use crate::tls::Certificates;
 
 use accept::Reception;
 pub use accept::{Door, accept};
 use attempts::{Errand, Placed};
+use joins::Seat;
 pub use limits::{Limits, Load, Room};
 use line::Line;
 pub use open::{Facts, Kind, Open, Totals, Tunnels};
 use outcome::Outcome;
+use pool::Dialled;
+pub use pool::{GuacdStanding, Pool};
 use registry::{Owned, Registered, Registry};
 use resolve::Intent;
 use stop::Stop;
@@ -65,6 +73,10 @@ const READY_WITHIN: Duration = Duration::from_secs(13);
 /// what is left of [`READY_WITHIN`] is for guacd.
 const JOIN_WITHIN: Duration = Duration::from_secs(9);
 
+/// How long another replica may take over the `args` of a connection that it
+/// has: as long as a join waits there, and a moment for the way.
+const REPLICA_WITHIN: Duration = Duration::from_secs(11);
+
 /// What every tunnel shares.
 #[derive(Debug)]
 pub struct Gateway {
@@ -75,6 +87,10 @@ pub struct Gateway {
     /// How guacds are known that speak TLS.
     certificates: Arc<Certificates>,
     registry: Arc<Registry>,
+    pool: Arc<Pool>,
+    /// Who else may have the tunnel that is to be joined; `None` where nobody
+    /// shares our store.
+    replicas: Option<Arc<Replicas>>,
     tunnels: Arc<Tunnels>,
     limits: Arc<Limits>,
     metrics: Arc<Metrics>,
@@ -108,8 +124,11 @@ impl Gateway {
         shutdown: &Shutdown,
         clock: Clock,
     ) -> Self {
+        let metrics = Arc::clone(broker.decisions().metrics());
         Self {
-            metrics: Arc::clone(broker.decisions().metrics()),
+            pool: Pool::new(Arc::clone(&certificates), Arc::clone(&metrics)),
+            replicas: None,
+            metrics,
             broker,
             limits: Limits::new(config.clone(), Room::UNKNOWN),
             config,
@@ -126,6 +145,22 @@ impl Gateway {
     pub fn within(self, room: Room) -> Self {
         let limits = Limits::new(self.config.clone(), room);
         Self { limits, ..self }
+    }
+
+    /// The same beside these replicas.
+    #[must_use]
+    pub fn beside(self, replicas: Option<Arc<Replicas>>) -> Self {
+        let tag = replicas.as_ref().map(|replicas| replicas.me());
+        Self {
+            registry: Arc::new(Registry::of(tag)),
+            replicas,
+            ..self
+        }
+    }
+
+    /// The guacds that tunnels go to.
+    pub fn pool(&self) -> &Arc<Pool> {
+        &self.pool
     }
 
     /// How much is served at a time.
@@ -242,7 +277,7 @@ impl Gateway {
         let deadline = Instant::now() + listen.handshake_timeout;
         let config = self.config.get();
         let asking = Instant::now();
-        let joined = match &select {
+        let seat = match &select {
             Select::Protocol(_) => None,
             Select::Join(id) => {
                 let within = JOIN_WITHIN.min(listen.handshake_timeout);
@@ -250,12 +285,26 @@ impl Gateway {
             }
         };
         let waited = asking.elapsed();
-        let within = ARGS_WITHIN.min(listen.handshake_timeout);
+        let replica = match &seat {
+            Some(Seat::Elsewhere(elsewhere)) => Some(elsewhere.owner.address.to_string()),
+            Some(Seat::Here(_)) | None => None,
+        };
+        let within = match replica {
+            Some(_) => REPLICA_WITHIN,
+            None => ARGS_WITHIN,
+        };
+        let within = within.min(listen.handshake_timeout);
         let within = within.min(READY_WITHIN.saturating_sub(waited));
         let turn_by = Instant::now() + within / 2;
-        let asked = self.ask_guacd(line, (&select, joined), &config, turn_by);
+        let asked = self.ask_guacd(line, (&select, seat), &config, turn_by);
         let asked = timeout(within, Box::pin(asked)).await;
-        asked.map_err(|_| Stop::GuacdSilent)??;
+        asked.map_err(|_| match &replica {
+            Some(address) => Stop::ReplicaUnreachable {
+                address: address.clone(),
+                reason: "it does not answer".to_owned(),
+            },
+            None => Stop::GuacdSilent,
+        })??;
         let spent = asking.elapsed();
         lap.done(Phase::Args);
         let read = timeout_at(deadline, line.settings()).await;
@@ -273,7 +322,7 @@ impl Gateway {
         };
         let placement = config.timeouts.placement;
         let by = latest.min(now + placement);
-        let placed = self.settle(&intent, &parameters, line, by, outcome);
+        let placed = self.settle(&intent, (&parameters, replica), line, by, outcome);
         let placed = Box::pin(placed).await?;
         lap.done(Phase::Placement);
         if let (Intent::Place(Ok(request)), Some(placed), Select::Protocol(protocol)) =
@@ -310,9 +359,12 @@ impl Gateway {
                 None
             }
             Intent::Place(_) | Intent::PassThrough(_) => {
+                let Some(guacd) = line.guacd().and_then(Dialled::member).cloned() else {
+                    return Err(Stop::Closed(Side::Guacd));
+                };
                 let issued = self.registry.issue(Owned {
                     guacd_id,
-                    guacd: config.guacd.clone(),
+                    guacd,
                     tunnel: outcome.tunnel().clone(),
                 });
                 line.tell_guacamole(&Instruction::ready(issued.id()))
@@ -321,66 +373,5 @@ impl Gateway {
             }
         };
         Ok(Shaken::Ready(Box::new(Ready { hold: None, issued })))
-    }
-
-    /// What a join goes to, once its owner has a desktop. Guacamole may leave
-    /// meanwhile.
-    async fn seat_in(
-        &self,
-        line: &mut Line,
-        id: &guac_protocol::ConnectionId,
-        within: Duration,
-    ) -> Result<Owned, Stop> {
-        tokio::select! {
-            found = timeout(within, self.registry.wait_for(id)) => match found {
-                Ok(found) => found.ok_or(Stop::UnknownJoin),
-                Err(_) => Err(Stop::NothingToJoin),
-            },
-            event = line.event() => match event {
-                Ok(event) => Err(Stop::unexpected(&event)),
-                Err(stop) => Err(stop),
-            },
-        }
-    }
-
-    /// Dials guacd (for a join the one that has the connection, wherever new
-    /// ones go by now), puts the question and shows Guacamole the answer, widened
-    /// by our own parameter where a placement may follow.
-    async fn ask_guacd(
-        &self,
-        line: &mut Line,
-        (select, joined): (&Select, Option<Owned>),
-        config: &config::Config,
-        turn_by: Instant,
-    ) -> Result<(), Stop> {
-        let (question, joined, guacd) = match joined {
-            None => (select.clone(), false, config.guacd.clone()),
-            Some(owned) => (Select::Join(owned.guacd_id), true, owned.guacd),
-        };
-        let turn = self.limits.dial(turn_by).await?;
-        let stall = config.limits.stall;
-        let dialled = dial::guacd(&guacd, &self.certificates, stall).await;
-        line.dialled(self.metrics.dialled(dialled)?);
-        line.tell_guacd(&question.to_instruction()).await?;
-        match line.event().await {
-            Ok(Event::Args(_)) => {}
-            // How guacd before 1.4.0 says that it has no such connection.
-            Err(Stop::Closed(Side::Guacd)) if joined => return Err(Stop::UnknownJoin),
-            // Who leaves with our question unread resets.
-            Err(
-                Stop::Closed(Side::Guacd)
-                | Stop::Socket {
-                    side: Side::Guacd, ..
-                },
-            ) if guacd.tls.is_none() => {
-                let address = guacd.address.to_string();
-                return Err(Stop::GuacdHungUp { address });
-            }
-            Ok(other) => return Err(Stop::unexpected(&other)),
-            Err(stop) => return Err(stop),
-        }
-        // guacd did its part, and Guacamole may be slow.
-        drop(turn);
-        line.show_args(resolve::extra_names(select)).await
     }
 }

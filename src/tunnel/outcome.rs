@@ -135,8 +135,9 @@ impl Outcome {
     }
 
     /// The line of a seat in another tunnel, by the id that was issued for it.
-    pub(super) fn joined(&self, connection: &str, tunnel: Option<TunnelId>) {
-        info!(tunnel = %self.tunnel(), connection, "Joined");
+    /// `replica` has that tunnel, where it is not ours.
+    pub(super) fn joined(&self, connection: &str, tunnel: Option<TunnelId>, replica: Option<&str>) {
+        info!(tunnel = %self.tunnel(), connection, replica, "Joined");
         self.entry.note(|facts| {
             facts.kind = Kind::Join;
             facts.joined = tunnel;
@@ -225,6 +226,7 @@ impl Outcome {
             | Stop::GuacdSpeaksTls
             | Stop::GuacdHungUp { .. }
             | Stop::GuacdSilent
+            | Stop::ReplicaUnreachable { .. }
             | Stop::TunnelsFull { .. }
             | Stop::DialsFull { .. } => {
                 warn!(%tunnel, reason = %stop, "Refused");

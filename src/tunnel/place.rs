@@ -5,31 +5,33 @@ use guac_protocol::Parameters;
 use tokio::time::Instant;
 use tracing::info;
 
-use super::Gateway;
 use super::attempts::{FENCE, Placed};
 use super::line::Line;
 use super::outcome::Outcome;
 use super::resolve::{Intent, Unreadable};
 use super::stop::Stop;
+use super::{Gateway, ids};
 use crate::broker::{Act, Again, Answer, Asked, PlaceError, Rewritten, Unplaced};
 use crate::metrics::Cause;
 use crate::placement::{self, Claims, Conduct, Request};
 
 impl Gateway {
     /// Settles where the connection goes, by `latest`; `None`: where it went
-    /// before, with the parameters as they are.
+    /// before, with the parameters as they are. A join may be of a `replica`'s
+    /// tunnel.
     pub(super) async fn settle(
         &self,
         intent: &Intent,
-        parameters: &Parameters,
+        (parameters, replica): (&Parameters, Option<String>),
         line: &Line,
         latest: Instant,
         outcome: &Outcome,
     ) -> Result<Option<Placed>, Stop> {
         let request = match intent {
             Intent::Join(id) => {
-                let joined = self.registry.find(id).map(|owned| owned.tunnel);
-                outcome.joined(id.as_str(), joined);
+                let ours = self.registry.find(&ids::read(id).id);
+                let tunnel = ours.map(|owned| owned.tunnel);
+                outcome.joined(id.as_str(), tunnel, replica.as_deref());
                 return Ok(None);
             }
             Intent::PassThrough(protocol) => {

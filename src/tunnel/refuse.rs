@@ -10,8 +10,8 @@ use guac_protocol::{Decoder, HandshakeError, Instruction, Limits, Side, Status};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
+use super::ids;
 use super::line::{Awaits, GivenUp};
-use super::registry::mint;
 use super::stop::Stop;
 use crate::placement::TunnelId;
 use crate::tls::Stream;
@@ -44,7 +44,7 @@ pub(super) async fn answer(given_up: GivenUp, stop: &Stop, tunnel: &TunnelId) {
             }
             let mut bytes = Vec::new();
             if awaits != Awaits::Nothing {
-                bytes.extend(encoded(&Instruction::ready(&mint())));
+                bytes.extend(encoded(&Instruction::ready(&ids::mint(None))));
             }
             bytes.extend(farewell(&format!("{stop} (tunnel {tunnel})"), status));
             guacamole.write_all(&bytes).await?;

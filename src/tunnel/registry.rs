@@ -6,15 +6,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use guac_protocol::ConnectionId;
 use tokio::sync::watch;
-use uuid::Uuid;
 
-use crate::config::Guacd;
+use super::ids;
+use super::pool::Member;
 use crate::placement::TunnelId;
+use crate::replicas::Tag;
 
 /// Ids that may be joined. As many as tunnels at most, which are bounded.
 #[derive(Debug, Default)]
 pub(super) struct Registry {
     issued: Mutex<HashMap<ConnectionId, Awaited>>,
+    /// What our ids carry, where there are replicas.
+    tag: Option<Tag>,
 }
 
 /// What an id will stand for: `None` until its desktop is found.
@@ -27,7 +30,7 @@ pub(super) struct Owned {
     pub(super) guacd_id: ConnectionId,
     /// Which guacd has it: a reload may have sent new connections to another
     /// one since.
-    pub(super) guacd: Guacd,
+    pub(super) guacd: Member,
     /// The tunnel it was issued for.
     pub(super) tunnel: TunnelId,
 }
@@ -41,6 +44,19 @@ pub(super) struct Registered {
 }
 
 impl Registry {
+    /// One that gives out ids with this tag.
+    pub(super) fn of(tag: Option<Tag>) -> Self {
+        Self {
+            tag,
+            ..Self::default()
+        }
+    }
+
+    /// What our ids carry, where there are replicas.
+    pub(super) fn tag(&self) -> Option<Tag> {
+        self.tag
+    }
+
     /// Mints the id Guacamole is given for what guacd has.
     pub(super) fn issue(self: &Arc<Self>, owned: Owned) -> Registered {
         let issued = self.issue_ahead();
@@ -51,7 +67,7 @@ impl Registry {
     /// Mints the id Guacamole is given while nobody knows yet which guacd will
     /// have its desktop.
     pub(super) fn issue_ahead(self: &Arc<Self>) -> Registered {
-        let id = mint();
+        let id = ids::mint(self.tag);
         let (stands_for, awaited) = watch::channel(None);
         self.lock().insert(id.clone(), awaited);
         Registered {
@@ -98,14 +114,23 @@ impl Drop for Registered {
     }
 }
 
-/// A connection id of our own that nobody can guess.
-pub(super) fn mint() -> ConnectionId {
-    ConnectionId::from_bits(Uuid::new_v4().as_u128())
-}
-
 #[cfg(test)]
 mod tests {
+    use std::net::{Ipv4Addr, SocketAddr};
+
     use super::*;
+    use crate::config::Guacd;
+
+    fn guacd() -> Member {
+        Member {
+            guacd: Guacd::default(),
+            at: SocketAddr::from((Ipv4Addr::LOCALHOST, 4823)),
+        }
+    }
+
+    fn mint() -> ConnectionId {
+        ids::mint(None)
+    }
 
     #[test]
     fn an_id_is_found_until_its_tunnel_ends_and_guacds_own_is_not() {
@@ -113,7 +138,7 @@ mod tests {
         let guacd_id = mint();
         let owned = Owned {
             guacd_id: guacd_id.clone(),
-            guacd: Guacd::default(),
+            guacd: guacd(),
             tunnel: "1".into(),
         };
         let issued = registry.issue(owned.clone());
@@ -130,7 +155,7 @@ mod tests {
         let registry = Arc::new(Registry::default());
         let owned = Owned {
             guacd_id: mint(),
-            guacd: Guacd::default(),
+            guacd: guacd(),
             tunnel: "1".into(),
         };
         let early = registry.issue_ahead();

@@ -19,6 +19,7 @@ use super::attempts::blames;
 use super::lane::{Broken, Lane};
 use super::open::Entry;
 use super::outcome::{Outcome, Phase};
+use super::pool::Dialled;
 use super::refuse;
 use super::stop::Stop;
 use crate::broker::Hold;
@@ -34,7 +35,7 @@ const LINGER: Duration = Duration::from_secs(1);
 /// `sockets` are Guacamole's and guacd's, with what was read of both that is to
 /// be passed on before anything else.
 pub(super) async fn run(
-    sockets: io::Result<(Stream, Stream, Rest)>,
+    sockets: io::Result<(Stream, Dialled, Rest)>,
     ready: Ready,
     outcome: &mut Outcome,
 ) -> Stop {
@@ -44,10 +45,12 @@ pub(super) async fn run(
     } else {
         Phase::Relayed
     };
-    let (mut guacamole, mut guacd, rest) = match sockets {
+    let (mut guacamole, guacd, rest) = match sockets {
         Ok(sockets) => sockets,
         Err(error) => return socket_failed(Side::Guacd, error),
     };
+    // It counts as one of guacd's until both are closed.
+    let (mut guacd, _counted) = guacd.apart();
     let Rest {
         to_guacd,
         to_guacamole,

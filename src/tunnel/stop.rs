@@ -93,6 +93,14 @@ pub(super) enum Stop {
     /// A join of an id that is not ours, or whose tunnel has ended.
     #[error("no such connection")]
     UnknownJoin,
+    /// The replica that has the connection cannot be asked.
+    #[error("the replica at {address}, which has the connection, cannot be reached: {reason}")]
+    ReplicaUnreachable {
+        /// Where it should be.
+        address: String,
+        /// What the system said, or TLS.
+        reason: String,
+    },
     /// The user goes nowhere.
     #[error("{refusal} (decision {decision})")]
     Refused {
@@ -184,6 +192,7 @@ impl Stop {
             | Self::Store { .. }
             | Self::NoDesktop { .. }
             | Self::NothingToJoin
+            | Self::ReplicaUnreachable { .. }
             | Self::Shutdown => "sessionguard",
             Self::Ended => "administrator",
         }
@@ -229,6 +238,7 @@ impl Stop {
             | Self::GuacdSpeaksTls
             | Self::GuacdHungUp { .. }
             | Self::GuacdSilent
+            | Self::ReplicaUnreachable { .. }
             | Self::Store { .. } => Some(Status::UpstreamUnavailable),
             Self::UnknownJoin | Self::Missing { .. } => Some(Status::ResourceNotFound),
             Self::Refused { refusal, .. } => Some(status_of(refusal)),

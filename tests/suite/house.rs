@@ -62,8 +62,11 @@ const ROOMS: &[(&str, &[&str])] = &[
             "tls",
             "metrics",
             "entrance",
+            "replicas",
         ],
     ),
+    // Says where we are and reads where others are; it dials nobody.
+    ("replicas", &["store", "config"]),
     // It says who somebody is, and asks nobody who decides.
     ("keys", &["placement", "store", "config", "clock", "audit"]),
     // It hands what it heard to the broker, who says what it means for leases.
@@ -136,6 +139,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "metrics",
             "entrance",
             "descriptors",
+            "replicas",
         ],
     ),
     (

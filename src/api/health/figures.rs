@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Health;
+use crate::config::HostPort;
 use crate::metrics::{Page, picture};
 use crate::placement::{Snapshot, Timestamp};
+use crate::tunnel::GuacdStanding;
 
 impl Health {
     /// The figures of this moment, and the picture they were read from.
@@ -15,6 +17,7 @@ impl Health {
         picture(&mut page, &snapshot, self.clock.now());
         self.tell_tunnels(&mut page);
         self.tell_load(&mut page);
+        self.tell_guacd(&mut page);
         self.tell_losses(&mut page);
         self.tell_certificates(&mut page);
         let reload = self.reload.as_ref();
@@ -110,6 +113,37 @@ impl Health {
         }
     }
 
+    /// By their places in the configuration: no label holds an address, and those
+    /// behind a name come and go.
+    fn tell_guacd(&self, page: &mut Page) {
+        let configured = self.config.get();
+        let standings = self.pool.standings(&configured.guacd);
+        let names = configured.guacd.members.iter().map(|guacd| &guacd.address);
+        let places: Vec<_> = names
+            .enumerate()
+            .map(|(at, name)| ((at + 1).to_string(), name))
+            .collect();
+        let mut samples = page.gauge(
+            "guacd_tunnels",
+            "Connections to guacd, those that are being opened among them, by its place in address of [guacd].",
+        );
+        for (place, name) in &places {
+            let open: usize = of(&standings, name).map(|it| it.tunnels).sum();
+            samples.put(&[("guacd", place)], open as f64);
+        }
+        let mut samples = page.gauge(
+            "guacd_addresses",
+            "Addresses that a name of guacd had when it was last dialled: used, or put aside since they failed.",
+        );
+        for (place, name) in &places {
+            for (state, is_aside) in [("used", false), ("aside", true)] {
+                let these = of(&standings, name).filter(|it| it.aside.is_some() == is_aside);
+                let labels = [("guacd", place.as_str()), ("state", state)];
+                samples.put(&labels, these.count() as f64);
+            }
+        }
+    }
+
     /// Of a file with several certificates the one that ends first.
     fn tell_certificates(&self, page: &mut Page) {
         let mut samples = page.gauge(
@@ -137,4 +171,11 @@ impl Health {
         page.counter("audit_lines_lost", "Lines missing in the audit trail.")
             .count(&[], losses.audit_lines);
     }
+}
+
+fn of<'a>(
+    standings: &'a [GuacdStanding],
+    name: &'a HostPort,
+) -> impl Iterator<Item = &'a GuacdStanding> {
+    standings.iter().filter(move |it| it.name == *name)
 }

@@ -66,7 +66,13 @@ impl Health {
     }
 
     fn guacd(&self) -> State {
+        let standings = self.pool.standings(&self.config.get().guacd);
+        let aside = standings.iter().filter(|it| it.aside.is_some()).count();
         match self.metrics.is_guacd_up() {
+            true if aside > 0 => State::Degraded(format!(
+                "{aside} of {} could not be dialled and are put aside",
+                standings.len()
+            )),
             true => State::Well,
             false => State::Degraded("it could not be reached when last dialled".to_owned()),
         }

@@ -55,7 +55,10 @@ fn variables_come_after_files() {
     assert_eq!(rules.max_sessions, Some(40));
     assert_eq!(rules.default_farm, Some(FarmId::from("a")));
     assert!(!rules.reconnect_existing);
-    assert_eq!(loaded.config.guacd.address.to_string(), "guacd:4822");
+    assert_eq!(
+        loaded.config.guacd.members[0].address.to_string(),
+        "guacd:4822"
+    );
     assert_eq!(loaded.config.log.format, LogFormat::Json);
     assert_eq!(
         loaded.origins["broker.score.cpu"],

@@ -231,7 +231,7 @@ fn settings_reach_their_place() {
     let config = load_text("a.toml", text).unwrap().config;
     assert_eq!(config.directory.rules().lease, Duration::from_secs(60));
     assert_eq!(config.timeouts.drain, Duration::from_secs(7200));
-    assert_eq!(config.guacd.address.to_string(), "[::1]:4900");
+    assert_eq!(config.guacd.members[0].address.to_string(), "[::1]:4900");
     assert_eq!(config.listen.len(), 2);
     assert_eq!(config.listen[1].handshake_timeout, Duration::from_secs(5));
     let overrides = &config.directory.farm(&FarmId::from("a")).unwrap().overrides;

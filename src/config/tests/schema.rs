@@ -278,6 +278,14 @@ fn probes(form: Form) -> (Vec<String>, Vec<String>) {
         Form::Host => (texts(&["\"h\"", "\"::1\""]), texts(&["\"\"", "5"])),
         Form::Hosts => (texts(&["[\"h\"]"]), texts(&["\"h\"", "[\"\"]"])),
         Form::HostPort => (texts(&["\"h:1\"", "\"[::1]:1\""]), texts(&["\"\"", "4822"])),
+        Form::OneOrMoreHostPorts => (
+            texts(&["\"h:1\"", "[\"h:1\", \"[::1]:1\"]"]),
+            texts(&["\"\"", "4822", "[4822]", "[\"\"]"]),
+        ),
+        Form::Reached => (
+            texts(&["\"h\"", "\"h:1\"", "\"::1\""]),
+            texts(&["\"\"", "4822"]),
+        ),
         Form::Listener => (texts(&["\"127.0.0.1:0\""]), texts(&["\"\"", "4822"])),
         Form::Fingerprints => (
             [format!("[\"{}\"]", "a1".repeat(32)), "[]".to_owned()].into(),

@@ -91,8 +91,8 @@ fn the_rest_of_the_broker() {
     assert_eq!(listen.source, None);
     assert_eq!(listen.first_byte_timeout, secs(30));
     assert_eq!(listen.handshake_timeout, secs(15));
-    assert_eq!(guacd.address.to_string(), "127.0.0.1:4823");
-    assert_eq!(guacd.connect_timeout, secs(3));
+    assert_eq!(guacd.members[0].address.to_string(), "127.0.0.1:4823");
+    assert_eq!(guacd.connect_timeout(), secs(3));
     assert_eq!((probe.interval, probe.timeout), (secs(10), secs(2)));
     assert_eq!(timeouts.placement, secs(10));
     assert_eq!(timeouts.drain, secs(8 * 3600));

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use guac_protocol::{Progress, Select};
+use guac_protocol::{Progress, Select, Side};
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 use tracing::{debug, warn};
 
+use super::super::pool::{Dialled, FIRST_WORD};
 use super::super::registry::Owned;
 use super::super::stop::Stop;
-use super::super::{ARGS_WITHIN, Gateway, dial};
+use super::super::{ARGS_WITHIN, Gateway};
 use super::failure::{Failure, Tried, blames};
 use super::waiting::{First, Waiting};
 use super::{Errand, Placed, SILENCE};
@@ -116,6 +117,9 @@ impl Gateway {
         if !self.still_holds(placed) {
             return Ok(None);
         }
+        let Some(guacd) = waiting.guacd().and_then(Dialled::member).cloned() else {
+            return Err(Stop::Closed(Side::Guacd));
+        };
         waiting.tell_guacd(&connect).await?;
         waiting.is_connecting();
         let id = match waiting.first_of(sleep_until(by)).await? {
@@ -125,7 +129,7 @@ impl Gateway {
         lap.done(crate::metrics::Phase::Ready);
         Ok(Some(Owned {
             guacd_id: id,
-            guacd: errand.guacd.clone(),
+            guacd,
             tunnel: tunnel.clone(),
         }))
     }
@@ -140,16 +144,32 @@ impl Gateway {
         by: Instant,
     ) -> Result<guac_protocol::Instruction, Stop> {
         let turn = waiting.meanwhile(self.limits.dial(by)).await??;
-        let dial = dial::guacd(&errand.guacd, &self.certificates, errand.stall);
-        let dialled = waiting.meanwhile(timeout_at(by, dial)).await?;
-        let dialled = dialled.unwrap_or(Err(Stop::GuacdSilent));
-        waiting.dialled(self.metrics.dialled(dialled)?);
-        let select = Select::Protocol(errand.protocol.clone());
-        waiting.tell_guacd(&select.to_instruction()).await?;
-        let names = match waiting.first_of(sleep_until(by)).await? {
-            First::Heard(Progress::Args(names)) => names,
-            _ => return Err(Stop::GuacdSilent),
+        let mut search = waiting.meanwhile(self.pool.search(&errand.guacd)).await?;
+        let select = Select::Protocol(errand.protocol.clone()).to_instruction();
+        let names = loop {
+            let dial = timeout_at(by, search.dial(errand.stall));
+            let dialled = waiting.meanwhile(dial).await?;
+            let dialled = dialled.unwrap_or(Err(Stop::GuacdSilent));
+            waiting.dialled(self.metrics.dialled(dialled)?);
+            waiting.tell_guacd(&select).await?;
+            let others = search.has_others();
+            let first_word = match others {
+                true => by.min(Instant::now() + FIRST_WORD),
+                false => by,
+            };
+            match (waiting.first_of(sleep_until(first_word)).await?, others) {
+                (First::Heard(Progress::Args(names)), _) => break names,
+                (First::Done(()), true) => {
+                    if let Some(guacd) = waiting.guacd() {
+                        guacd.is_silent();
+                    }
+                }
+                _ => return Err(Stop::GuacdSilent),
+            }
         };
+        if let Some(guacd) = waiting.guacd() {
+            guacd.is_well();
+        }
         drop(turn);
         for said in &errand.settings {
             waiting.tell_guacd(said).await?;

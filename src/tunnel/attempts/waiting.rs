@@ -16,6 +16,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::super::line::{Awaits, GivenUp};
+use super::super::pool::Dialled;
 use super::super::stop::Stop;
 use crate::tls::Stream;
 
@@ -29,10 +30,10 @@ pub(in crate::tunnel) const FENCE: Duration = Duration::from_secs(14);
 
 pub(in crate::tunnel) struct Waiting {
     guacamole: Stream,
-    guacd: Option<Stream>,
+    guacd: Option<Dialled>,
     /// The guacd whose `args` Guacamole was shown, until an attempt takes it,
     /// and when it was last written to.
-    first: Option<(Stream, Instant)>,
+    first: Option<(Dialled, Instant)>,
     attempt: Attempt,
     /// Whether guacd has all it asked for, and takes a `nop`.
     is_connecting: bool,
@@ -61,7 +62,7 @@ impl Waiting {
     /// Goes on behind a handshake's `connect`. `guacd` was last written to then.
     pub(in crate::tunnel) fn new(
         guacamole: Stream,
-        guacd: Option<(Stream, Instant)>,
+        guacd: Option<(Dialled, Instant)>,
         rest: Rest,
     ) -> Result<Self, (Stream, Stop)> {
         let attempt = match Attempt::new(rest) {
@@ -160,7 +161,7 @@ impl Waiting {
             read = guacamole.take(&mut from_guacamole), if has_room => (Side::Guacamole, read),
             read = async {
                 match guacd {
-                    Some(guacd) => guacd.take(&mut from_guacd).await,
+                    Some(guacd) => guacd.stream.take(&mut from_guacd).await,
                     None => std::future::pending().await,
                 }
             } => (Side::Guacd, read),
@@ -202,9 +203,14 @@ impl Waiting {
     }
 
     /// Listens to a guacd that was dialled anew.
-    pub(super) fn dialled(&mut self, guacd: Stream) {
+    pub(super) fn dialled(&mut self, guacd: Dialled) {
         self.hang_up();
         self.guacd = Some(guacd);
+    }
+
+    /// The guacd that is listened to.
+    pub(super) fn guacd(&self) -> Option<&Dialled> {
+        self.guacd.as_ref()
     }
 
     /// Whether guacd's stream ended, in good order or not.
@@ -233,7 +239,7 @@ impl Waiting {
         let Some(guacd) = &mut self.guacd else {
             return Err(Stop::Closed(side));
         };
-        let written = write(guacd, &bytes).await;
+        let written = write(&mut guacd.stream, &bytes).await;
         written.map_err(|error| Stop::Socket { side, error })
     }
 
@@ -259,11 +265,11 @@ impl Waiting {
             read_ahead: Vec::new(),
         };
         let first = self.first.map(|(guacd, _)| guacd);
-        (given_up, self.guacd.or(first))
+        (given_up, self.guacd.or(first).map(|guacd| guacd.stream))
     }
 
     /// For the relay: both sockets, what was kept and what was held back.
-    pub(in crate::tunnel) fn into_sockets(self) -> io::Result<(Stream, Stream, Rest)> {
+    pub(in crate::tunnel) fn into_sockets(self) -> io::Result<(Stream, Dialled, Rest)> {
         let guacd = self.guacd.ok_or(io::ErrorKind::NotConnected)?;
         Ok((self.guacamole, guacd, self.attempt.into_rest()))
     }

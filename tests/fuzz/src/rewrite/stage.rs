@@ -82,7 +82,8 @@ impl Stage {
                     port: guacd.local_addr()?.port(),
                 },
                 ..Guacd::default()
-            },
+            }
+            .into(),
             directory: Arc::clone(&directory),
             ..Config::default()
         };
