@@ -30,11 +30,13 @@ mod suite {
     mod explain;
     mod faults;
     mod fuzz;
+    mod guacd_pool;
     mod handshake;
     mod health;
     mod heartbeats;
     mod house;
     mod join;
+    mod joins_replicas;
     mod keys;
     mod leases;
     mod liars;

@@ -13,7 +13,7 @@ use std::time::Duration;
 /// The head of a message, behind which the question stands.
 const HEAD: usize = 12;
 
-/// Names that may change, each with an address and the time it takes to say so.
+/// Names that may change, each with addresses and the time it takes to say so.
 pub(crate) struct Dns {
     address: Ipv4Addr,
     zone: Arc<Mutex<Zone>>,
@@ -21,7 +21,7 @@ pub(crate) struct Dns {
 
 #[derive(Default)]
 struct Zone {
-    names: BTreeMap<String, (Ipv4Addr, Duration)>,
+    names: BTreeMap<String, (Vec<Ipv4Addr>, Duration)>,
     asked: BTreeMap<String, usize>,
 }
 
@@ -49,8 +49,14 @@ impl Dns {
 
     /// From now on the name has this address, and it takes so long to be told.
     pub(crate) fn says(&self, name: &str, address: Ipv4Addr, after: Duration) {
+        self.says_all(name, &[address], after);
+    }
+
+    /// From now on the name has these addresses.
+    pub(crate) fn says_all(&self, name: &str, addresses: &[Ipv4Addr], after: Duration) {
         let mut zone = self.zone.lock().unwrap();
-        zone.names.insert(name.to_owned(), (address, after));
+        zone.names
+            .insert(name.to_owned(), (addresses.to_vec(), after));
     }
 
     /// How often somebody asked for it.
@@ -80,15 +86,15 @@ fn serve(socket: &Arc<UdpSocket>, zone: &Arc<Mutex<Zone>>) {
         };
         let mut known = zone.lock().unwrap();
         *known.asked.entry(name.clone()).or_default() += usize::from(kind == 1);
-        let found = known.names.get(&name).copied();
+        let found = known.names.get(&name).cloned();
         drop(known);
         let socket = Arc::clone(socket);
         thread::spawn(move || {
-            let after = found.map_or(Duration::ZERO, |(_, after)| after);
+            let after = found.as_ref().map_or(Duration::ZERO, |(_, after)| *after);
             thread::sleep(after);
-            let address = found.map(|(address, _)| address);
+            let addresses = found.map(|(addresses, _)| addresses);
             // Who gave up does not hear it.
-            let _ = socket.send_to(&answer(&question, kind, address), from);
+            let _ = socket.send_to(&answer(&question, kind, addresses), from);
         });
     }
 }
@@ -110,12 +116,12 @@ fn read(message: &[u8]) -> Option<(String, u16)> {
     Some((labels.join("."), u16::from_be_bytes([kind[0], kind[1]])))
 }
 
-/// An address to who asked for one of this kind, no address of another kind, and that there is
+/// Addresses to who asked for some of this kind, no address of another kind, and that there is
 /// no such name.
-fn answer(question: &[u8], kind: u16, address: Option<Ipv4Addr>) -> Vec<u8> {
+fn answer(question: &[u8], kind: u16, addresses: Option<Vec<Ipv4Addr>>) -> Vec<u8> {
     let end = HEAD + question[HEAD..].iter().position(|byte| *byte == 0).unwrap() + 5;
-    let found = address.filter(|_| kind == 1);
-    let no_such_name = if address.is_none() { 3 } else { 0 };
+    let no_such_name = if addresses.is_none() { 3 } else { 0 };
+    let found = addresses.filter(|_| kind == 1).unwrap_or_default();
     let mut said = question[..end].to_vec();
     // An answer, recursion available, one question, as many answers, nothing else.
     said[2..HEAD].copy_from_slice(&[
@@ -124,13 +130,13 @@ fn answer(question: &[u8], kind: u16, address: Option<Ipv4Addr>) -> Vec<u8> {
         0,
         1,
         0,
-        u8::from(found.is_some()),
+        found.len().try_into().unwrap(),
         0,
         0,
         0,
         0,
     ]);
-    if let Some(address) = found {
+    for address in found {
         // The name in the question; of the internet; to be forgotten at once.
         said.extend([0xc0, 0x0c, 0, 1, 0, 1, 0, 0, 0, 0, 0, 4]);
         said.extend(address.octets());

@@ -46,6 +46,17 @@ impl ScriptedGuacd {
         Self::receiving(Wire::new, play)
     }
 
+    /// Polite, at this address.
+    pub(crate) fn at(address: SocketAddr, names: Names) -> Self {
+        let listener = TcpListener::bind(address).unwrap();
+        Self::behind(listener, Wire::new, move |peer| peer.shake_hands(&names))
+    }
+
+    /// Takes connections and questions, and says nothing.
+    pub(crate) fn mute() -> Self {
+        Self::playing(|peer| peer.wire.rest().map(drop))
+    }
+
     /// Polite, behind TLS.
     pub(crate) fn secured(server: Arc<rustls::ServerConfig>, names: Names) -> Self {
         let receive = move |stream| Wire::over(stream, |under| tls::serve(under, &server));
@@ -57,6 +68,14 @@ impl ScriptedGuacd {
         play: impl Fn(&mut GuacdPeer) -> io::Result<()> + Send + Sync + 'static,
     ) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        Self::behind(listener, receive, play)
+    }
+
+    fn behind(
+        listener: TcpListener,
+        receive: impl Fn(TcpStream) -> Wire + Send + Sync + 'static,
+        play: impl Fn(&mut GuacdPeer) -> io::Result<()> + Send + Sync + 'static,
+    ) -> Self {
         let address = listener.local_addr().unwrap();
         let accepted = Arc::new(AtomicUsize::new(0));
         let (hand_over, played) = channel();
