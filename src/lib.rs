@@ -76,6 +76,7 @@ pub mod audit;
 
 pub mod clock;
 pub mod logging;
+pub mod panics;
 pub mod shutdown;
 pub mod supervisor;
 pub mod x224;

@@ -8,6 +8,7 @@ use crate::app::App;
 use crate::config::Origin;
 use crate::entrance;
 use crate::logging;
+use crate::panics;
 use crate::shutdown::{Hangups, Shutdown, Signals};
 use crate::supervisor;
 
@@ -23,6 +24,7 @@ pub(super) fn run(config: &Path) -> ExitCode {
         Err(code) => return code,
     };
     let level = logging::init(&loaded.config.log);
+    panics::watch();
     let runtime = match tokio::runtime::Runtime::new() {
         Ok(runtime) => runtime,
         Err(error) => {

@@ -245,6 +245,16 @@ impl Entry {
         self.note(|facts| facts.stood = Some(now));
     }
 
+    /// Whether its RDP connection stood.
+    pub(super) fn has_stood(&self) -> bool {
+        self.open.lock().stood.is_some()
+    }
+
+    /// Bytes relayed since its handshake: to guacd, to Guacamole.
+    pub(super) fn bytes(&self) -> (u64, u64) {
+        self.open.bytes()
+    }
+
     /// So many bytes were relayed to guacd altogether.
     pub(super) fn sent_to_guacd(&self, bytes: u64) {
         self.open.to_guacd.store(bytes, Ordering::Relaxed);

@@ -2,6 +2,7 @@
 //! that tells who ended it, in which phase, after how long and how much.
 
 use std::fmt;
+use std::thread;
 
 use guac_protocol::Status;
 use tokio::time::Instant;
@@ -43,6 +44,21 @@ pub(super) struct Outcome {
     pub(super) to_guacd: u64,
     /// Bytes from guacd to Guacamole after the handshake.
     pub(super) to_guacamole: u64,
+}
+
+/// A fault of ours ends the tunnel's task between any two steps: its line comes
+/// all the same, with what is known by then.
+impl Drop for Outcome {
+    fn drop(&mut self) {
+        if !thread::panicking() {
+            return;
+        }
+        if self.entry.has_stood() {
+            self.phase = Phase::Stood;
+        }
+        (self.to_guacd, self.to_guacamole) = self.entry.bytes();
+        self.log(&Stop::Panicked);
+    }
 }
 
 impl Outcome {

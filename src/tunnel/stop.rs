@@ -152,6 +152,9 @@ pub(super) enum Stop {
     /// This tunnel is told to end.
     #[error("ended by an administrator")]
     Ended,
+    /// Its task panicked. It is over by then: nobody is told but the log.
+    #[error("ended by a fault of sessionguard")]
+    Panicked,
 }
 
 impl Stop {
@@ -193,7 +196,8 @@ impl Stop {
             | Self::NoDesktop { .. }
             | Self::NothingToJoin
             | Self::ReplicaUnreachable { .. }
-            | Self::Shutdown => "sessionguard",
+            | Self::Shutdown
+            | Self::Panicked => "sessionguard",
             Self::Ended => "administrator",
         }
     }
@@ -203,6 +207,7 @@ impl Stop {
         match self {
             Self::NothingSent
             | Self::Foreign
+            | Self::Panicked
             | Self::Closed(Side::Guacamole)
             | Self::Socket {
                 side: Side::Guacamole,

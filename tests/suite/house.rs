@@ -23,6 +23,8 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("entrance", &[]),
     // Speaks to whoever started the process, of nothing but that.
     ("supervisor", &[]),
+    // Counts what went wrong in any room, and asks none of them.
+    ("panics", &[]),
     // Asks the system how much it may open; who uses it decides what for.
     ("descriptors", &[]),
     // Counts what others do; whatever can be read off a list it is handed.
@@ -112,6 +114,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "tls",
             "metrics",
             "entrance",
+            "panics",
         ],
     ),
     (
@@ -156,6 +159,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             // Who runs the process settles with its surroundings.
             "entrance",
             "supervisor",
+            "panics",
         ],
     ),
     // The floor plan and the front door.

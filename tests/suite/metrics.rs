@@ -31,6 +31,7 @@ const NAMES: &[(&str, &str)] = &[
     ("guacd_connect_failures_total", "counter"),
     ("attempts_total", "counter"),
     ("connections_saved_total", "counter"),
+    ("panics_total", "counter"),
     ("relay_bytes_total", "counter"),
     ("probe_duration_seconds", "histogram"),
     ("config_generation", "gauge"),
@@ -150,7 +151,7 @@ fn after_a_day_every_figure_is_there_and_right() {
     let id = ann.ready();
     let mut of_ann = stage.guacd.ready();
     of_ann.stand();
-    ann.hear("sync");
+    ann.hear_past_nops("sync");
     let _bob = stage.tunnel(&Visit::office("bob"));
     let mut joiner = Visit::join(&id).at(broker);
     joiner.ready();
@@ -245,7 +246,7 @@ fn no_user_address_or_id_stands_on_the_page() {
     let connection = visitor.ready();
     let mut peer = stage.guacd.ready();
     peer.stand();
-    visitor.hear("sync");
+    visitor.hear_past_nops("sync");
     let odd = Visit::rdp("trillian").answer("hostname", "sessionguard:resource=hitchhiker");
     let refused = odd.refused_at(&stage.broker).id;
     let placed = stage.broker.placed("zaphod");

@@ -45,6 +45,8 @@ pub(crate) struct Broker {
     log: Arc<Log>,
     address: SocketAddr,
     store: PathBuf,
+    /// Its tasks are made to panic.
+    panics: bool,
 }
 
 impl Site {
@@ -180,10 +182,16 @@ impl Broker {
             log,
             address: ([127, 0, 0, 1], 0).into(),
             store,
+            panics: false,
         };
         let line = broker.wait("Listening", |_| true);
         broker.address = text(&line, "address").parse().unwrap();
         broker
+    }
+
+    /// From now on its tasks may panic; without this a panic fails the test.
+    pub(crate) fn may_panic(&mut self) {
+        self.panics = true;
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
@@ -347,7 +355,8 @@ impl Drop for Broker {
         let lines = self.log.lines.lock().unwrap_or_else(|e| e.into_inner());
         let panicked = lines
             .iter()
-            .find(|line| line.to_string().contains("panicked at"));
+            .find(|line| line.to_string().contains(" panicked"))
+            .filter(|_| !self.panics);
         if let (Some(line), false) = (panicked, thread::panicking()) {
             panic!("the broker: {line}");
         }

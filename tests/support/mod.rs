@@ -10,6 +10,7 @@ mod host;
 mod names;
 #[allow(dead_code, reason = "the tests of the store use the rest of it")]
 pub(crate) mod postgres;
+mod preload;
 mod proxy;
 mod stage;
 pub(crate) mod tls;
@@ -28,6 +29,7 @@ pub(crate) use dns::Dns;
 pub(crate) use guacd::{GuacdPeer, ScriptedGuacd};
 pub(crate) use host::{BlackHole, ClosedPort, ScriptedHost};
 pub(crate) use names::{Names, instruction, trace};
+pub(crate) use preload::preloading;
 pub(crate) use proxy::{FaultProxy, Way};
 pub(crate) use stage::{BYSTANDER, Stage};
 pub(crate) use visitor::{Refusal, Visit, Visitor};

@@ -1,10 +1,10 @@
 //! A wall clock of a broker's own that may jump, while all other clocks go on.
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 
 use super::Site;
+use super::preload::preloading;
 
 /// Its offset from the machine's clock.
 pub(crate) struct WallClock {
@@ -12,27 +12,11 @@ pub(crate) struct WallClock {
 }
 
 impl WallClock {
-    /// Gives the site's brokers this clock. It is made with the linker's C compiler, which is
-    /// there wherever Rust links programs.
+    /// Gives the site's brokers this clock.
     pub(crate) fn of(site: Site) -> (Site, Self) {
-        let (offset, library) = (
-            site.folder().join("offset"),
-            site.folder().join("wall_clock.so"),
-        );
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/wall_clock.c");
-        let made = Command::new("cc")
-            .args(["-shared", "-fPIC", "-O1", "-o"])
-            .args([&library, &source])
-            .output()
-            .expect("cc");
-        assert!(
-            made.status.success(),
-            "{}",
-            String::from_utf8_lossy(&made.stderr)
-        );
-        let site = site
-            .knowing("LD_PRELOAD", library.to_str().unwrap())
-            .knowing("WALL_CLOCK_OFFSET", offset.to_str().unwrap());
+        let offset = site.folder().join("offset");
+        let site =
+            preloading(site, "wall_clock.c").knowing("WALL_CLOCK_OFFSET", offset.to_str().unwrap());
         let clock = Self { offset };
         clock.is_off_by(0);
         (site, clock)

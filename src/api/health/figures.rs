@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::Health;
 use crate::config::HostPort;
 use crate::metrics::{Page, picture};
+use crate::panics;
 use crate::placement::{Snapshot, Timestamp};
 use crate::tunnel::GuacdStanding;
 
@@ -27,6 +28,11 @@ impl Health {
             "Whether the files could be used when they were last read.",
         )
         .put(&[], f64::from(u8::from(is_ok)));
+        page.counter(
+            "panics",
+            "Tasks that ended by a fault of sessionguard, each a line in the log.",
+        )
+        .count(&[], panics::count());
         page.gauge("build_info", "Which release this is.")
             .put(&[("version", env!("CARGO_PKG_VERSION"))], 1.0);
         (page, snapshot)

@@ -3,10 +3,12 @@
 use std::thread;
 use std::time::Duration;
 
+use guac_protocol::Instruction;
 use serde_json::Value;
 
 use super::*;
-use crate::support::{ScriptedAgent, session};
+use crate::suite::asking::list;
+use crate::support::{ScriptedAgent, preloading, session};
 
 #[test]
 fn killed_with_live_tunnels_its_users_go_back_to_their_hosts() {
@@ -62,7 +64,7 @@ fn told_to_stop_it_renews_the_leases_of_its_tunnels_until_they_end() {
 #[test]
 fn paused_for_longer_than_silence_lasts_it_keeps_tunnels_leases_and_hosts() {
     let stage = Stage::adjusted(polite(), 2, |site| {
-        site.with("[broker]\noffline_after_seconds = 2\n")
+        site.with("[broker]\noffline_after_seconds = 10\n")
     });
     let mut agents = ["rds1", "rds2"].map(|id| ScriptedAgent::of(&stage.site, id));
     for agent in &mut agents {
@@ -81,8 +83,9 @@ fn paused_for_longer_than_silence_lasts_it_keeps_tunnels_leases_and_hosts() {
         let agent = ScriptedAgent::of(&stage.site, "rds1");
         move || agent.send(&first.to_string())
     });
-    // More than the two seconds after which an agent counts as silent.
-    thread::sleep(Duration::from_secs(4));
+    // Longer than it takes for an agent to count as silent, for Guacamole or guacd to
+    // give a tunnel up, and for every deadline of a newcomer.
+    thread::sleep(Duration::from_secs(20));
     stage.broker.signal("CONT");
     assert_eq!(visitor.wire.exact(18).unwrap(), b"4.blob,1.1,4.BBBB;");
     assert_eq!(peer.wire.exact(6).unwrap(), b"3.nop;");
@@ -101,6 +104,95 @@ fn paused_for_longer_than_silence_lasts_it_keeps_tunnels_leases_and_hosts() {
     newcomer.ready();
     assert_eq!(stage.host_of(&stage.guacd.ready()), "rds2");
     assert_eq!(serves(&stage, "ann"), host);
+}
+
+/// What a tunnel says at which the broker's sockets lie, so that its task panics.
+const LIE: &str = "a socket that lies";
+
+/// Waits for the end of the user's tunnel by a panic; how far it had come.
+fn panicked(stage: &Stage, count: usize) -> Value {
+    let panics = stage.broker.wait_for_lines(
+        "A task panicked, which is a fault of sessionguard: please report it",
+        count,
+    );
+    assert_eq!(panics.len(), count);
+    for panic in &panics {
+        assert!(panic["place"].as_str().unwrap().contains(".rs:"), "{panic}");
+        // Nothing that passed through is told.
+        assert!(!panic.to_string().contains(LIE), "{panic}");
+    }
+    let how = "ended by a fault of sessionguard";
+    let ended = eventually("the end", || {
+        let ended = stage.broker.lines("Tunnel ended");
+        let mut ended: Vec<_> = ended
+            .into_iter()
+            .filter(|line| line["how"] == how)
+            .collect();
+        (ended.len() == count).then(|| ended.pop().unwrap())
+    });
+    assert_eq!(ended["by"], "sessionguard");
+    ended
+}
+
+#[test]
+fn a_panic_in_a_tunnel_ends_it_alone_and_gives_back_what_it_held() {
+    let mut stage = Stage::adjusted(polite(), 2, |site| {
+        preloading(site, "lying_socket.c").knowing("LYING_SOCKET_MARK", LIE)
+    });
+    stage.broker.may_panic();
+    let (mut witness, mut of_witness) = stage.desktop(&Visit::office("witness"));
+    let before = stage.broker.descriptors();
+    let tunnels = || list(&stage, "tunnels").len();
+    assert_eq!(tunnels(), 1);
+
+    // Behind the desktop: its lease lingers, as behind any other end.
+    let (mut visitor, mut peer) = stage.desktop(&Visit::office("ann"));
+    let host = stage.host_of(&peer);
+    wait_for_lease(&stage.site, "ann", &format!("{host} live"));
+    peer.wire.say(&Instruction::new("name", [LIE])).unwrap();
+    assert_eq!(panicked(&stage, 1)["phase"], "stood");
+    let passed = visitor.wire.rest().expect("an end without a reset");
+    assert_eq!(passed, format!("4.name,{}.{LIE};", LIE.len()).as_bytes());
+    let _ = peer.wire.rest();
+    wait_for_lease(&stage.site, "ann", &format!("{host} lingering"));
+    wait_for_descriptors(&stage.broker, before);
+    assert_carries(&mut witness, &mut of_witness);
+    assert_eq!(serves(&stage, "ann"), host);
+
+    // On the way to a desktop: the claim is given back.
+    let bob = Visit::office("bob").answer("server-layout", LIE);
+    let mut visitor = bob.at(&stage.broker);
+    let ended = panicked(&stage, 2);
+    assert_eq!(ended["phase"], "attempting");
+    assert_eq!(ended["tunnel"], stage.broker.placed("bob")["tunnel"]);
+    visitor.ready();
+    visitor.end();
+    // Its guacd, which may have said `ready` to nobody.
+    let _ = stage.guacd.next();
+    eventually("no lease", || {
+        leases(&stage.site, "bob").is_empty().then_some(())
+    });
+
+    // In the handshake: there is nothing to give back but guacd and the place.
+    let mut visitor = Visitor::dial(stage.broker.address());
+    visitor.select("rdp");
+    visitor.read_args();
+    visitor
+        .wire
+        .say(&Instruction::new("timezone", [LIE]))
+        .unwrap();
+    assert_eq!(panicked(&stage, 3)["phase"], "handshake");
+    visitor.end();
+    assert!(stage.guacd.next().connect.is_empty());
+
+    wait_for_descriptors(&stage.broker, before);
+    eventually("the witness alone", || (tunnels() == 1).then_some(()));
+    assert_carries(&mut witness, &mut of_witness);
+    for user in ["bob", "carl"] {
+        serves(&stage, user);
+    }
+    let (_, page) = stage.broker.health("/metrics");
+    assert!(page.contains("\nsessionguard_panics_total 3\n"), "{page}");
 }
 
 #[test]
