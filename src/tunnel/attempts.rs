@@ -32,7 +32,7 @@ use super::registry::{Owned, Registered};
 use super::rewrite::{Missing, Rewritten, rewrite};
 use super::stop::Stop;
 use super::{Gateway, Ready};
-use crate::broker::{Again, DecisionId, Hold};
+use crate::broker::{Again, Check, DecisionId, Hold};
 use crate::config;
 use crate::metrics::Attempted;
 use crate::placement::{Decision, Directory, HostId, Placement, Reason, Refusal, Request};
@@ -145,7 +145,13 @@ impl Gateway {
                     waiting.hang_up();
                     let is_awaited = tried.has(placed.host());
                     tried.add(placed.host(), &failure);
+                    let asked = match failure.is_errorless() {
+                        true => waiting.meanwhile(self.broker.check(placed.host())).await,
+                        false => Ok(Check::Unknown),
+                    };
+                    tried.ended_without_an_error(matches!(asked, Ok(Check::Answers)));
                     self.given_up(&placed, &failure, &mut tried, errand, (began, outcome));
+                    asked?;
                     if is_over(&tried, errand) {
                         return Err(no_desktop(&tried, placed.id, is_awaited));
                     }
@@ -285,7 +291,7 @@ impl Gateway {
 
 /// Whether nobody else is tried after what has failed.
 fn is_over(tried: &Tried, errand: &Errand) -> bool {
-    tried.visits() >= errand.most || Instant::now() >= errand.deadline
+    tried.visits() >= errand.most || tried.may_be_the_user() || Instant::now() >= errand.deadline
 }
 
 /// Nothing is left. `is_awaited`: the user's session is on the host that failed

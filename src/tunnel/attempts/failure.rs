@@ -42,6 +42,12 @@ pub(super) enum Failure {
 }
 
 impl Failure {
+    /// Whether guacd left the reason open. A host that answers may have been
+    /// let down by what the user said, a password among it.
+    pub(super) fn is_errorless(&self) -> bool {
+        matches!(self, Self::Ended(None) | Self::Lost)
+    }
+
     /// The number of guacd's `error`.
     pub(super) fn status(&self) -> Option<u16> {
         match self {
@@ -80,7 +86,13 @@ pub(super) struct Tried {
     /// The attempt that ended without a word, until guacd is heard again: one
     /// that dies takes its attempts along, whatever host they were for.
     unexplained: Option<Unexplained>,
+    /// Attempts that ended without an error though their host answered.
+    errorless: u32,
 }
+
+/// Most attempts that may end without an error at hosts that answer: a wrong
+/// password that is tried more often locks its account.
+const ERRORLESS: u32 = 2;
 
 impl Tried {
     pub(super) fn add(&mut self, host: &HostId, failure: &Failure) {
@@ -102,6 +114,17 @@ impl Tried {
         if let Some(attempt) = self.unexplained.take() {
             attempt.failed();
         }
+    }
+
+    /// The attempt ended without an error; `answers`: its host answers still.
+    pub(super) fn ended_without_an_error(&mut self, answers: bool) {
+        self.errorless += u32::from(answers);
+    }
+
+    /// Whether what the user said may be why nothing stands, so that it is not
+    /// said once more.
+    pub(super) fn may_be_the_user(&self) -> bool {
+        self.errorless >= ERRORLESS
     }
 
     pub(super) fn is_first(&self) -> bool {
@@ -163,6 +186,17 @@ mod tests {
         tried.add(&"a".into(), &Failure::NotThere("refused".to_owned()));
         assert_eq!((tried.names().as_str(), tried.status()), ("b, a", None));
         assert_eq!(tried.visits(), 2);
+    }
+
+    #[test]
+    fn a_second_end_without_an_error_is_the_last_where_hosts_answer() {
+        assert!(Failure::Ended(None).is_errorless() && Failure::Lost.is_errorless());
+        assert!(!Failure::Ended(Some(519)).is_errorless());
+        let mut tried = Tried::default();
+        for (answers, is_over) in [(false, false), (true, false), (false, false), (true, true)] {
+            tried.ended_without_an_error(answers);
+            assert_eq!(tried.may_be_the_user(), is_over);
+        }
     }
 
     #[test]

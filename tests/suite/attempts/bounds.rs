@@ -76,6 +76,21 @@ fn beyond_the_deadline_what_is_held_back_goes_to_the_page_and_nobody_else_is_tri
 }
 
 #[test]
+fn ends_without_an_error_at_hosts_that_answer_are_tried_once_more_and_not_again() {
+    for said in [&b"10.disconnect;"[..], b""] {
+        let stage = stage(4, "# Nothing more.\n");
+        let (mut visitor, first) = click(&stage, "ann");
+        fail(first, said);
+        fail(stage.guacd.ready(), said);
+        // What she typed may be why: a third time may lock her account.
+        assert_eq!(visitor.farewell().0, 0x208);
+        let ended = stage.broker.ended(&stage.broker.placed("ann"));
+        assert_eq!(ended["attempts"], 2);
+        assert_eq!(stage.guacd.accepted(), 2);
+    }
+}
+
+#[test]
 fn a_resource_may_be_tried_for_longer() {
     let guacd = ScriptedGuacd::polite(Names::rdp("1.6.0"));
     let stage = Stage::adjusted(guacd, 2, |site| {
@@ -89,7 +104,7 @@ fn a_resource_may_be_tried_for_longer() {
     std::thread::sleep(Duration::from_millis(3_500));
     fail(first, b"5.error,1.x,3.519;");
     stage.guacd.ready().stand();
-    visitor.hear("sync");
+    visitor.hear_past_nops("sync");
 }
 
 #[test]
@@ -150,6 +165,6 @@ fn guacds_own_trouble_is_dialled_once_more_and_blames_no_host() {
     let mut second = stage.guacd.ready();
     assert_eq!(stage.host_of(&first), stage.host_of(&second));
     second.stand();
-    visitor.hear("sync");
+    visitor.hear_past_nops("sync");
     assert_eq!(stage.broker.lines("Placed").len(), 1);
 }
