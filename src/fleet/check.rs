@@ -128,14 +128,14 @@ impl Checks {
     }
 
     async fn put(self: Arc<Self>, question: Question, tell: watch::Sender<Option<Check>>) {
+        let put = Put {
+            checks: &self,
+            question: &question,
+        };
         let found = self.find(&question.host).await;
         tell.send_replace(Some(found));
         sleep(FRESH).await;
-        let mut asked = self.lock();
-        let known = asked.get(&question.host.id);
-        if known.is_some_and(|known| known.answer.same_channel(&question.answer)) {
-            asked.remove(&question.host.id);
-        }
+        drop(put);
     }
 
     /// Asks, and notes what comes of it.
@@ -187,13 +187,31 @@ impl Checks {
     }
 }
 
+/// A question that was put. Forgotten with this, so that a panic while it is
+/// under way leaves nobody waiting for its answer.
+struct Put<'a> {
+    checks: &'a Checks,
+    question: &'a Question,
+}
+
+impl Drop for Put<'_> {
+    fn drop(&mut self) {
+        let Question { host, answer, .. } = self.question;
+        let mut asked = self.checks.lock();
+        let known = asked.get(&host.id);
+        if known.is_some_and(|known| known.answer.same_channel(answer)) {
+            asked.remove(&host.id);
+        }
+    }
+}
+
 impl Question {
     /// What came of it, by `within` after it was put.
     async fn answer(mut self, within: Duration) -> Check {
         let answered = self.answer.wait_for(Option::is_some);
         match timeout_at(self.began + within, answered).await {
             Ok(Ok(found)) => found.clone().unwrap_or(Check::Unknown),
-            // Whoever asked is gone, with the process.
+            // Whoever asked is gone, with the process or by a panic.
             Ok(Err(_)) => Check::Unknown,
             Err(_) => Check::Fails(late(within).into()),
         }

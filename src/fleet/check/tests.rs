@@ -118,6 +118,32 @@ async fn sixty_who_ask_at_once_make_one_connection() {
 }
 
 #[tokio::test]
+async fn a_question_whose_task_is_gone_is_put_anew() {
+    let host = Scripted::host(Manner::SaysNothing).await;
+    let checks = checks(host.port);
+    let (tell, answer) = watch::channel(None);
+    let question = Question {
+        host: checks.configured(),
+        began: Instant::now(),
+        answer,
+    };
+    checks.lock().insert(a(), question.clone());
+    let put = tokio::spawn(Arc::clone(&checks).put(question, tell));
+    let shared = tokio::spawn({
+        let checks = Arc::clone(&checks);
+        async move { checks.check(&a(), SECOND * 5).await }
+    });
+    while host.connections() == 0 {
+        sleep(Duration::from_millis(5)).await;
+    }
+    // It unwinds as it would by a panic.
+    put.abort();
+    assert_eq!(shared.await.unwrap(), Check::Unknown);
+    assert!(matches!(checks.check(&a(), SECOND).await, Check::Fails(_)));
+    assert_eq!(host.connections(), 2);
+}
+
+#[tokio::test]
 async fn what_is_a_second_old_is_asked_anew_and_a_probe_asks_always() {
     let host = Scripted::host(Manner::Answers).await;
     let checks = checks(host.port);
