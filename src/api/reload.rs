@@ -41,6 +41,8 @@ struct Outcome {
     changes: (),
     /// What is wrong with one that was refused: file, line and column.
     findings: Option<Vec<String>>,
+    /// Files of certificates that were taken over now.
+    exchanged: Vec<String>,
     /// Files of certificates that cannot be taken over as they are now, by name
     /// and with the reason; what was read before stays in force.
     not_exchanged: Vec<String>,

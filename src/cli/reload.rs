@@ -19,9 +19,23 @@ pub(super) fn run(arguments: &Asking) -> ExitCode {
         .unwrap_or_default();
     let refused = result == "refused";
     let generation = answer.get("generation").unwrap_or(&Value::Null);
+    let listed = |name| {
+        let listed = answer.get(name).and_then(Value::as_array);
+        listed.map_or(&[][..], Vec::as_slice)
+    };
+    let exchanged = listed("exchanged");
+    if arguments.output == Output::Table {
+        for file in exchanged.iter().filter_map(Value::as_str) {
+            // Where it cannot be said, what follows cannot either.
+            let _ = say(format_args!("exchanged: {}", visible(file, false)));
+        }
+    }
     let said = match (arguments.output, result) {
         (Output::Json, _) => say(format_args!("{answer:#}")),
         (Output::Table, "applied") => say(format_args!("configuration {generation} is in force")),
+        (Output::Table, "unchanged") if !exchanged.is_empty() => {
+            say(format_args!("configuration {generation} stays in force"))
+        }
         (Output::Table, "unchanged") => say(format_args!(
             "nothing has changed: configuration {generation} is in force"
         )),
@@ -37,8 +51,7 @@ pub(super) fn run(arguments: &Asking) -> ExitCode {
             ExitCode::from(FAILED)
         }
     };
-    let kept = answer.get("not_exchanged").and_then(Value::as_array);
-    let kept = kept.map_or(&[][..], Vec::as_slice);
+    let kept = listed("not_exchanged");
     for fault in kept.iter().filter_map(Value::as_str) {
         complain(format_args!("not exchanged: {}", visible(fault, false)));
     }

@@ -78,7 +78,7 @@ pub use current::{Current, InForce};
 pub use finding::{Faults, Finding, Place, Severity};
 pub use guacd::{Advertised, Guacd, GuacdPool};
 pub use reload::{
-    Apply, Attempt, Beside, Cause, Looked, Origin, Reload, ReloadState, Reloaded, Reloader,
+    Apply, Attempt, Beside, Cause, Looked, Noticed, Origin, Reload, ReloadState, Reloaded, Reloader,
 };
 pub use secret::{Secret, SecretError};
 pub use secrets::{Configured, Purpose, Secrets};

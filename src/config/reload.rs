@@ -34,7 +34,7 @@ use super::{Config, load};
 use fingerprint::{Fingerprint, directories};
 use watch::Watch;
 
-pub use beside::Beside;
+pub use beside::{Beside, Noticed};
 pub use state::{Attempt, Cause, Looked, ReloadState, Reloaded};
 
 /// Requests that may wait for their turn; more wait to be let in.
@@ -88,7 +88,7 @@ impl Reload {
         };
         looked.unwrap_or(Looked {
             reloaded: Reloaded::Ending,
-            not_exchanged: Vec::new(),
+            beside: Noticed::default(),
         })
     }
 
@@ -180,13 +180,10 @@ impl Reloader {
                 _ = poll.tick() => (Cause::Poll, None),
             };
             let reloaded = self.look(cause).await;
-            let not_exchanged = look_at(self.beside.clone()).await;
+            let beside = look_at(self.beside.clone()).await;
             if let Some(answer) = answer {
                 // Who asked may have left.
-                let _ = answer.send(Looked {
-                    reloaded,
-                    not_exchanged,
-                });
+                let _ = answer.send(Looked { reloaded, beside });
             }
         }
     }
@@ -259,13 +256,16 @@ async fn secrets_stand(in_force: Arc<Config>) -> bool {
     stand.unwrap_or(false)
 }
 
-async fn look_at(beside: Option<Arc<dyn Beside>>) -> Vec<String> {
+async fn look_at(beside: Option<Arc<dyn Beside>>) -> Noticed {
     let Some(beside) = beside else {
-        return Vec::new();
+        return Noticed::default();
     };
     let looked = spawn_blocking(move || beside.look()).await;
     // What a panic in there was about is in its own line in the log.
-    looked.unwrap_or_else(|_| vec!["the files cannot be read: an error of our own".to_owned()])
+    looked.unwrap_or_else(|_| Noticed {
+        not_exchanged: vec!["the files cannot be read: an error of our own".to_owned()],
+        ..Noticed::default()
+    })
 }
 
 impl fmt::Debug for Reloader {

@@ -11,7 +11,7 @@ use super::fault::Fault;
 use super::inspect;
 use super::live::{Live, Look};
 use crate::clock::rfc3339;
-use crate::config::{Beside, Config, Fingerprint, GuacdTls, ServerTls};
+use crate::config::{Beside, Config, Fingerprint, GuacdTls, Noticed, ServerTls};
 use crate::placement::Timestamp;
 
 /// Before a certificate runs out its end is warned of.
@@ -215,18 +215,30 @@ impl Certificates {
         due
     }
 
-    fn look_at_all(&self) {
+    /// The files of which another certificate is in force now.
+    fn look_at_all(&self) -> Vec<String> {
         let servers = locked(&self.servers).clone();
         let guacds = locked(&self.guacds).clone();
         let database = locked(&self.database).clone();
+        let mut exchanged: Vec<Arc<dyn Look>> = Vec::new();
         for live in servers {
             if live.look() {
                 inspect::warn_of_key(live.recipe());
+                exchanged.push(live);
             }
         }
         for live in guacds.into_iter().chain(database) {
-            live.look();
+            if live.look() {
+                exchanged.push(live);
+            }
         }
+        let shown = exchanged.iter().flat_map(|live| live.state().certificates);
+        let mut files: Vec<_> = shown
+            .map(|shown| shown.path.display().to_string())
+            .collect();
+        // One of a chain is shown with each of its certificates.
+        files.dedup();
+        files
     }
 }
 
@@ -247,14 +259,17 @@ impl Beside for Certificates {
         })
     }
 
-    fn look(&self) -> Vec<String> {
-        self.look_at_all();
+    fn look(&self) -> Noticed {
+        let exchanged = self.look_at_all();
         self.warn_of_dates();
         let faults = self.in_force().into_iter().filter_map(|live| {
             let fault = live.state().last_error?;
             Some(fault.to_string())
         });
-        faults.collect()
+        Noticed {
+            exchanged,
+            not_exchanged: faults.collect(),
+        }
     }
 }
 

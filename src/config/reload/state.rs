@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
 
+use super::beside::Noticed;
 use crate::config::change::Changes;
 use crate::placement::Timestamp;
 
@@ -79,9 +80,9 @@ pub struct Looked {
     /// What came of the configuration.
     #[serde(flatten)]
     pub reloaded: Reloaded,
-    /// Files of certificates that cannot be taken over as they are now, by name
-    /// and with the reason; what was read before stays in force.
-    pub not_exchanged: Vec<String>,
+    /// What came of the files of certificates.
+    #[serde(flatten)]
+    pub beside: Noticed,
 }
 
 /// How the configuration in force and the files stand to each other.

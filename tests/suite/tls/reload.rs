@@ -89,6 +89,32 @@ fn a_broken_one_leaves_the_old_in_place_and_is_shown_until_it_is_mended() {
 }
 
 #[test]
+fn a_reload_that_exchanges_a_certificate_says_so() {
+    let old = Papers::new();
+    let stage = Stage::adjusted(polite(), 1, |site| old.listening(site));
+    let new = Papers::new();
+    let config = stage.site.folder().join("sessionguard.toml");
+    let reload = || {
+        let output = Site::run(&["reload"], &config);
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let unchanged = "nothing has changed: configuration 1 is in force\n";
+    assert_eq!(reload(), unchanged);
+    let mut owns = [&new.own, &old.own].into_iter().cycle();
+    // The broker may notice it before it is asked.
+    let said = crate::support::eventually("a reload that is the first to see it", || {
+        owns.next().unwrap().write(stage.site.folder(), "own");
+        Some(reload()).filter(|said| said.contains("exchanged"))
+    });
+    let file = stage.site.folder().join("own.crt");
+    let expected = format!(
+        "exchanged: {}\nconfiguration 1 stays in force\n",
+        file.display()
+    );
+    assert_eq!(said, expected);
+}
+
+#[test]
 fn a_file_that_is_gone_leaves_the_old_in_place() {
     let old = Papers::new();
     let stage = Stage::adjusted(polite(), 1, |site| old.listening(site));
