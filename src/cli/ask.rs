@@ -151,6 +151,18 @@ impl Where {
         self.ask(&Method::GET, path, None)
     }
 
+    /// What the broker says at a path, or why it does not answer, which is not
+    /// said yet.
+    ///
+    /// # Errors
+    /// The exit code; why has been said.
+    pub(super) fn listen(&self, path: &str) -> Result<Result<Value, String>, ExitCode> {
+        match self.exchange(&Method::GET, path, None)? {
+            Ok((status, answer)) => judge(status, answer).map(Ok),
+            Err(silence) => Ok(Err(silence)),
+        }
+    }
+
     /// What the broker answers to a question.
     ///
     /// # Errors
@@ -176,6 +188,19 @@ impl Where {
     }
 
     fn ask(&self, method: &Method, path: &str, body: Option<&Value>) -> Result<Value, ExitCode> {
+        match self.exchange(method, path, body)? {
+            Ok((status, answer)) => judge(status, answer),
+            Err(silence) => Err(fail(UNREACHABLE, format_args!("{silence}"))),
+        }
+    }
+
+    /// What the broker answers, or why it does not.
+    fn exchange(
+        &self,
+        method: &Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Result<(StatusCode, Value), String>, ExitCode> {
         let way = self.way()?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -184,21 +209,14 @@ impl Where {
             runtime.map_err(|error| fail(FAILED, format_args!("cannot start: {error}")))?;
         let asked =
             runtime.block_on(async { timeout(PATIENCE, way.exchange(method, path, body)).await });
-        let shown = way.to_string();
-        match asked {
-            Err(_) => Err(fail(
-                UNREACHABLE,
-                format_args!("the broker at {shown} does not answer"),
+        Ok(match asked {
+            Err(_) => Err(format!("the broker at {way} does not answer")),
+            Ok(Err(error)) => Err(format!(
+                "cannot ask the broker at {way}: {error}; does it run, with this \
+                 configuration, and may you ask it?"
             )),
-            Ok(Err(error)) => Err(fail(
-                UNREACHABLE,
-                format_args!(
-                    "cannot ask the broker at {shown}: {error}; does it run, with this \
-                     configuration, and may you ask it?"
-                ),
-            )),
-            Ok(Ok((status, answer))) => judge(status, answer),
-        }
+            Ok(Ok(answered)) => Ok(answered),
+        })
     }
 
     /// What is written out goes before the variables, and those before the

@@ -10,11 +10,15 @@ use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::ask::Where;
-use super::{FAILED, REFUSED, complain};
+use super::{FAILED, REFUSED, UNREACHABLE, complain};
 use crate::placement::Mode;
 
 /// Between two looks.
 pub(super) const PAUSE: Duration = Duration::from_secs(1);
+
+/// For so long a broker may be silent that answered before: it is started anew,
+/// perhaps as another release.
+const SILENCE: Duration = Duration::from_secs(120);
 
 /// What is waited for.
 #[derive(Debug)]
@@ -59,11 +63,44 @@ pub(super) fn run(awaited: &Awaited<'_>) -> ExitCode {
     };
     let mut progress = Progress::default();
     let mut quiet = Quiet::new();
+    let mut silent_since = None;
+    let ordered = awaited.mode.to_string();
+    let mut stopped = |left: &str, progress: &Progress| {
+        let rest = awaited
+            .timeout
+            .map(|most| most.saturating_sub(started.elapsed()));
+        let why = if rest == Some(Duration::ZERO) {
+            "time is up"
+        } else if clock.interrupted(rest.map_or(PAUSE, |rest| rest.min(PAUSE))) {
+            "interrupted"
+        } else {
+            return None;
+        };
+        progress.end();
+        complain(format_args!("{why}: {ordered} stays in force, {left}"));
+        Some(ExitCode::from(REFUSED))
+    };
     loop {
-        let answer = match awaited.broker.get("/api/v1/status") {
-            Ok(answer) => answer,
+        let answer = match awaited.broker.listen("/api/v1/status") {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(silence)) => {
+                let since = *silent_since.get_or_insert_with(Instant::now);
+                // Whoever was seen by the one that is gone is seen by the next.
+                quiet.clear();
+                progress.say("the broker does not answer: it is asked again");
+                if since.elapsed() >= SILENCE {
+                    progress.end();
+                    complain(format_args!("{silence}"));
+                    return ExitCode::from(UNREACHABLE);
+                }
+                match stopped("and the broker does not answer", &progress) {
+                    Some(code) => return code,
+                    None => continue,
+                }
+            }
             Err(code) => return code,
         };
+        silent_since = None;
         let hosts = match serde_json::from_value::<Status>(answer) {
             Ok(status) => status.hosts,
             Err(error) => {
@@ -75,7 +112,6 @@ pub(super) fn run(awaited: &Awaited<'_>) -> ExitCode {
             .into_iter()
             .filter(|host| awaited.hosts.contains(&host.id))
             .collect();
-        let ordered = awaited.mode.to_string();
         if let Some(other) = hosts.iter().find(|host| host.mode != ordered) {
             progress.end();
             complain(format_args!(
@@ -104,22 +140,9 @@ pub(super) fn run(awaited: &Awaited<'_>) -> ExitCode {
             progress.end();
             return ExitCode::SUCCESS;
         }
-        let left = awaited
-            .timeout
-            .map(|most| most.saturating_sub(started.elapsed()));
-        let why = if left == Some(Duration::ZERO) {
-            "time is up"
-        } else if clock.interrupted(left.map_or(PAUSE, |left| left.min(PAUSE))) {
-            "interrupted"
-        } else {
-            continue;
-        };
-        progress.end();
-        complain(format_args!(
-            "{why}: {ordered} stays in force, {}",
-            awaited.left(&hosts, &quiet)
-        ));
-        return ExitCode::from(REFUSED);
+        if let Some(code) = stopped(&awaited.left(&hosts, &quiet), &progress) {
+            return code;
+        }
     }
 }
 

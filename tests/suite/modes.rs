@@ -1,6 +1,7 @@
 //! Modes that are changed at run time: what they admit, what they survive, and
 //! who is told.
 
+use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Barrier};
 use std::thread;
@@ -109,7 +110,7 @@ fn maintenance_takes_nobody_and_online_everybody_again() {
     );
     // The open tunnel is left alone.
     tunnel.1.stand();
-    tunnel.0.hear("sync");
+    tunnel.0.hear_past_nops("sync");
     let refusal = refused(&stage, "bob");
     assert_eq!(refusal.code, 0x201);
     assert!(
@@ -480,6 +481,34 @@ fn wait_ends_when_the_host_is_empty() {
     let (code, said) = ended(waiting);
     assert_eq!(code, Some(0), "{said}");
     assert!(said.ends_with("nobody is left\n"), "{said}");
+}
+
+#[test]
+fn wait_goes_on_with_a_broker_that_was_started_anew() {
+    let mut stage = Stage::of(2);
+    let (visitor, peer, host) = ann(&stage);
+    let mut waiting = going(&stage.site, &["drain", &host, "--wait"]);
+    stage.broker.wait("Host mode changed", |_| true);
+    let mut said = BufReader::new(waiting.stderr.take().unwrap()).lines();
+    let mut hears = |words: &str| {
+        said.by_ref()
+            .map_while(Result::ok)
+            .find(|line| line.contains(words))
+            .expect(words)
+    };
+    hears(": 1 tunnels");
+    stage = stage.restarted(|broker| {
+        broker.kill();
+        hears("does not answer");
+    });
+    assert_eq!(hears("nobody is left"), "nobody is left");
+    assert_eq!(ended_with(waiting), Some(0));
+    drop((visitor, peer));
+    stage.broker.wait("Listening", |_| true);
+}
+
+fn ended_with(mut child: Child) -> Option<i32> {
+    eventually("the end", || child.try_wait().unwrap()).code()
 }
 
 #[test]
