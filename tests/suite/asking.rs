@@ -58,7 +58,7 @@ fn every_tunnel_is_listed_from_its_handshake_to_its_end() {
     assert!(pending["peer"].as_str().unwrap().starts_with("127.0.0.1:"));
     assert_eq!(pending["stood"], Value::Null);
     peer.stand();
-    ann.hear("sync");
+    ann.hear_past_nops("sync");
     ann.wire.send(b"3.key,5.65307,1.1;").unwrap();
     peer.wire.exact(18).unwrap();
     let stood = tunnel_of(&stage, "ann", |tunnel| tunnel["to_guacd"] == 18);

@@ -93,7 +93,7 @@ fn a_tunnel_is_ended_between_two_instructions_and_it_is_told_who_did_it() {
 
     // Nobody else was disturbed, and what is ended is not there any more.
     of_bob.wire.send(b"4.sync,1.2;").unwrap();
-    bob.hear("sync");
+    bob.hear_past_nops("sync");
     eventually("one tunnel less", || {
         (list(&stage, "tunnels").len() == 1).then_some(())
     });
@@ -146,7 +146,7 @@ fn every_tunnel_to_a_host_is_ended_and_none_to_another() {
     }
     for (visitor, peer) in &mut elsewhere {
         peer.wire.send(b"4.sync,1.2;").unwrap();
-        visitor.hear("sync");
+        visitor.hear_past_nops("sync");
     }
     eventually("two left", || {
         (list(&stage, "tunnels").len() == 2).then_some(())

@@ -16,7 +16,7 @@ fn with_no_tunnels_a_signal_ends_it_at_once() {
         stage.broker.signal(signal);
         assert!(stage.broker.exit().success(), "{signal}");
         assert!(
-            start.elapsed() < Duration::from_secs(5),
+            start.elapsed() < Duration::from_secs(15),
             "{:?}",
             start.elapsed()
         );
@@ -44,7 +44,7 @@ fn an_open_tunnel_goes_on_and_the_process_ends_with_it() {
         visitor.wire.send(b"3.key,5.65307,1.1;").unwrap();
         assert!(peer.wire.exact(18).is_ok());
         peer.wire.send(b"4.sync,1.2;").unwrap();
-        visitor.hear("sync");
+        visitor.hear_past_nops("sync");
         assert!(stage.broker.is_running());
         drop(visitor);
         assert_eq!(peer.wire.rest().unwrap(), b"");
@@ -129,7 +129,7 @@ fn patience_with_open_tunnels_has_an_end() {
     stage.broker.wait("Waiting for open tunnels", |_| true);
     // Until then the tunnel is as it was.
     peer.wire.send(b"4.sync,1.2;").unwrap();
-    visitor.hear("sync");
+    visitor.hear_past_nops("sync");
     assert_eq!(visitor.farewell().0, 0x20B);
     let waited = start.elapsed();
     assert!(waited >= Duration::from_secs(2), "{waited:?}");
@@ -210,7 +210,7 @@ fn a_process_that_was_paused_goes_on_where_it_stood() {
     waiting.select("rdp");
     thread::sleep(Duration::from_secs(2));
     stage.broker.signal("CONT");
-    visitor.hear("sync");
+    visitor.hear_past_nops("sync");
     assert_eq!(peer.wire.exact(6).unwrap(), b"3.nop;");
     waiting.read_args();
 }

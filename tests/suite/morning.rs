@@ -296,7 +296,7 @@ impl Morning {
     fn log_on(&self, nth: u32) -> Visitor {
         let mut visitor = Visit::office(&format!("user{nth}")).at(&self.broker);
         visitor.ready();
-        visitor.hear("sync");
+        visitor.hear_past_nops("sync");
         visitor
     }
 

@@ -10,8 +10,8 @@ use crate::support::{Broker, DEADLINE, GuacdPeer, Stage, Visit};
 /// What a desktop says first, in bytes.
 const SYNC: usize = b"4.sync,5.12345,1.1;".len();
 
-/// From the end on one side to the end on the other.
-const CLOSED_WITHIN: Duration = Duration::from_millis(1500);
+/// From the end on one side to the end on the other: a second of ours, on a machine under load.
+const CLOSED_WITHIN: Duration = Duration::from_secs(8);
 
 /// Numbers that look random and are the same in every run.
 struct Numbers(u64);

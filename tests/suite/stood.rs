@@ -211,7 +211,7 @@ fn recordings_of_joins_pass_byte_by_byte() {
         let id = owner.ready();
         let mut of_owner = stage.guacd.ready();
         of_owner.stand();
-        owner.hear("sync");
+        owner.hear_past_nops("sync");
         let (_joiner, _peer) = hear(&stage, &Visit::join(&id), &recorded);
     }
 }
@@ -237,7 +237,7 @@ fn a_join_that_guacd_knows_nothing_of_ends_as_it_was_recorded() {
         let id = owner.ready();
         let mut of_owner = stage.guacd.ready();
         of_owner.stand();
-        owner.hear("sync");
+        owner.hear_past_nops("sync");
         assert_eq!(
             Visit::join(&id).refused_at(&stage.broker).code,
             code,

@@ -62,14 +62,14 @@ fn desktop(stage: &Stage, client: &Arc<ClientConfig>, user: &str) -> (Visitor, G
     visitor.ready();
     let mut peer = stage.guacd.ready();
     peer.stand();
-    visitor.hear("sync");
+    visitor.hear_past_nops("sync");
     (visitor, peer)
 }
 
 /// Bytes pass, both ways.
 fn assert_carries(visitor: &mut Visitor, peer: &mut GuacdPeer) {
     peer.stand();
-    visitor.hear("sync");
+    visitor.hear_past_nops("sync");
     visitor.wire.send(b"3.key,5.65307,1.1;").unwrap();
     assert_eq!(peer.wire.exact(18).unwrap(), b"3.key,5.65307,1.1;");
     peer.wire.send(b"4.blob,1.1,4.AAAA;").unwrap();

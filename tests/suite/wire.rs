@@ -71,7 +71,7 @@ fn what_follows_connect_waits_for_the_desktop_and_reaches_guacd_in_order() {
     visitor.wire.send(b"07,1.0;3.nop;").unwrap();
     let mut peer = stage.guacd.ready();
     peer.stand();
-    visitor.hear("sync");
+    visitor.hear_past_nops("sync");
     let expected = b"3.key,5.65307,1.1;5.mouse,1.1,1.2,1.0;3.key,5.65307,1.0;";
     let got = peer.wire.exact(expected.len()).unwrap();
     assert_eq!(

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use super::{Broker, GuacdPeer, Names, ScriptedGuacd, ScriptedHost, Site, Visit, Visitor};
 
@@ -108,11 +109,17 @@ impl Stage {
         (visitor, self.guacd.ready())
     }
 
-    /// A visit that gets its desktop.
+    /// A visit that gets its desktop. Where the machine is slow both sides are kept awake
+    /// meanwhile, which is passed over.
     pub(crate) fn desktop(&self, visit: &Visit) -> (Visitor, GuacdPeer) {
         let (mut visitor, mut peer) = self.tunnel(visit);
         peer.stand();
-        visitor.hear("sync");
+        visitor.hear_past_nops("sync");
+        let mut arrived = visitor.wire.arrived.windows(6);
+        if arrived.any(|bytes| bytes == b"3.nop;") {
+            // guacd was told at the same time, before its `sync` passed.
+            peer.wire.within(Duration::from_millis(50));
+        }
         (visitor, peer)
     }
 

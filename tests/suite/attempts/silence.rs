@@ -61,7 +61,7 @@ fn beyond_the_deadline_both_sides_hear_each_other() {
     }
     assert!(of_guacd == of_page && of_guacd > 10, "{of_guacd}");
     peer.stand();
-    visitor.hear("sync");
+    visitor.hear_past_nops("sync");
     assert_stayed(&stage, visitor, peer);
 }
 

@@ -30,7 +30,7 @@ fn one_that_is_late_takes_its_host_out_for_newcomers_until_it_is_heard() {
     other.reports(&[]);
     let (mut visitor, mut peer) = stage.burden("rds1");
     peer.stand();
-    visitor.hear("sync");
+    visitor.hear_past_nops("sync");
     eventually("a host that is out", || {
         other.reports(&[]);
         out(&stage, "rds1").map(drop)
