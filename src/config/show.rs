@@ -194,9 +194,9 @@ impl Page<'_> {
                 let place = place.map(|place| place.to_string()).unwrap_or_default();
                 let value = match (key.form, &node.value) {
                     // Whole: the document may come to lie elsewhere.
-                    (Form::File, Value::Text(path)) => {
-                        let path = self.report.beside_main_file(path);
-                        quoted(&path.display().to_string())
+                    (Form::File | Form::SecretFile, Value::Text(path)) => self.whole(path),
+                    (Form::Place(words), Value::Text(path)) if !words.contains(&path.as_str()) => {
+                        self.whole(path)
                     }
                     _ => written(key.form, node),
                 };
@@ -205,6 +205,11 @@ impl Page<'_> {
             (None, Some(default)) => self.line(key.name, default, "default"),
             (None, None) => {}
         }
+    }
+
+    fn whole(&self, path: &str) -> String {
+        let path = self.report.beside_main_file(path);
+        quoted(&path.display().to_string())
     }
 
     fn line(&mut self, key: &str, value: &str, origin: &str) {

@@ -19,7 +19,7 @@ pub(in crate::config) const STORE: &[Key] = &[
     .or("false"),
     key(
         "path",
-        Form::Name,
+        Form::File,
         "The file of the embedded store; its directory must be writable.",
     )
     .or("\"/var/lib/sessionguard/sessionguard.redb\""),

@@ -48,6 +48,20 @@ pub(super) fn round_trip(path: &Path) {
 }
 
 #[test]
+fn every_path_is_shown_whole() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("sessionguard.toml");
+    for name in ["broker.key", "admin.key", "password"] {
+        super::secrets::good(folder.path(), name);
+    }
+    let text = "[store]\npath = \"the.redb\"\npassword_file = \"./password\"\n\
+                [api]\nsocket = \"./the.sock\"\nbroker_key_file = \"./broker.key\"\n\
+                admin_key_file = \"./admin.key\"\n[log]\naudit = \"./audit.jsonl\"\n";
+    fs::write(&path, text).unwrap();
+    round_trip(&path);
+}
+
+#[test]
 fn what_is_shown_loads_as_the_same_configuration() {
     for (_, path) in super::cases(&data("valid")) {
         round_trip(&path);

@@ -130,12 +130,6 @@ pub(super) fn masked(config: &Config) -> Config {
         ..config.clone()
     };
     masked.api.secrets = Secrets::default();
-    without_password(&mut masked);
+    masked.store.postgres.password = None;
     masked
-}
-
-/// A text without a file knows no folder that the password's file is in.
-pub(super) fn without_password(config: &mut Config) {
-    config.store.postgres.password = None;
-    config.store.postgres.password_file = None;
 }
