@@ -212,7 +212,10 @@ impl App {
         let modes = Modes::open(documents, Arc::clone(&fleet), audit.clone(), clock).await?;
         let counted = Arc::clone(&metrics);
         let (decisions, recorder) = Decisions::stored(store.clone(), audit.clone(), clock, counted);
-        let (broker, keeper) = Broker::open(Arc::clone(&fleet), store.clone(), clock).await?;
+        let degraded = config.store.degraded;
+        let opened = Broker::open_for(Arc::clone(&fleet), store.clone(), clock, degraded);
+        let (broker, keeper) = opened.await?;
+        let keeper = keeper.auditing(audit.clone());
         let mut broker = broker.keeping(Arc::clone(&decisions));
         let commands = Commands::open(store.clone(), clock).await?;
         let (intake, keeping) = Intake::open(Arc::clone(&fleet), store.clone(), clock).await?;
@@ -274,6 +277,8 @@ impl App {
             config: in_force.current(),
             decisions,
             store,
+            gate: broker.gate(),
+            degraded,
             certificates: Arc::clone(&certificates),
             reload: None,
             pulse: Pulse::new(clock),

@@ -22,13 +22,14 @@ use std::fmt;
 
 use crate::error::{FramingError, HandshakeError};
 use crate::event::{Phase, Rest};
+use crate::framing::Framing;
 use crate::handshake::BUDGET;
 use crate::held::{Held, Said};
 use crate::inbox::Inbox;
 use crate::instruction::{Instruction, Side};
 use crate::parameters::{ConnectionId, ParameterNames};
 use crate::shown::Word;
-use crate::stood::{StoodWatch, Verdict};
+use crate::stood::{STOOD_BYTES, StoodWatch, Verdict};
 
 /// Both sides while a desktop is awaited.
 pub struct Attempt {
@@ -54,6 +55,7 @@ enum Guacd {
 /// What guacd said behind `ready`, and what it means.
 struct Output {
     bytes: Vec<u8>,
+    framing: Framing,
     watch: StoodWatch,
     lost: Option<FramingError>,
 }
@@ -273,15 +275,24 @@ impl Output {
     fn new() -> Self {
         Self {
             bytes: Vec::new(),
+            framing: Framing::new(),
             watch: StoodWatch::new(),
             lost: None,
         }
     }
 
     fn feed(&mut self, bytes: &[u8]) {
+        // What comes in the same read as the byte that tells is as late as if it came in the next.
+        let telling = STOOD_BYTES.saturating_sub(self.bytes.len());
+        let telling = bytes.get(..telling).unwrap_or(bytes);
+        if self.lost.is_none() {
+            let watch = &mut self.watch;
+            let scanned = self.framing.scan(telling, |seen| watch.see(seen));
+            self.lost = scanned.err();
+        }
         // Where the framing is lost nothing tells any more, how much there is neither.
         if self.lost.is_none() {
-            self.lost = self.watch.see(bytes, |_| {}).err();
+            self.watch.saw_bytes(telling.len());
         }
         self.bytes.extend_from_slice(bytes);
     }

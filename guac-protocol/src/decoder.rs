@@ -121,6 +121,12 @@ impl Decoder {
         result
     }
 
+    /// Whether the next byte belongs to an instruction that began already.
+    #[must_use]
+    pub fn is_mid_instruction(&self) -> bool {
+        self.taken > 0
+    }
+
     fn run(&mut self, input: &[u8]) -> Result<Decoded, DecodeError> {
         let limit = self.limits.instruction_bytes;
         // Looking no further than the limit makes the outcome independent of the cut.

@@ -27,6 +27,7 @@ pub struct Handshake {
     guacd: Inbox,
     names: Option<ParameterNames>,
     may_widen: bool,
+    saw_bytes: bool,
     user_name: Option<String>,
     failed: Option<HandshakeError>,
 }
@@ -41,6 +42,7 @@ impl Handshake {
             guacd: Inbox::new(),
             names: None,
             may_widen: false,
+            saw_bytes: false,
             user_name: None,
             failed: None,
         }
@@ -70,7 +72,10 @@ impl Handshake {
             });
         }
         match from {
-            Side::Guacamole => self.guacamole.inbox.push(bytes),
+            Side::Guacamole => {
+                self.saw_bytes |= !bytes.is_empty();
+                self.guacamole.inbox.push(bytes);
+            }
             Side::Guacd => self.guacd.push(bytes),
         }
         Ok(())
@@ -118,6 +123,12 @@ impl Handshake {
     #[must_use]
     pub fn phase(&self) -> Phase {
         self.phase
+    }
+
+    /// Whether Guacamole sent any byte at all; a TCP health check does not.
+    #[must_use]
+    pub fn saw_bytes(&self) -> bool {
+        self.saw_bytes
     }
 
     /// The login name out of the `name` instruction (Guacamole 1.5.0 and later): empty for a share

@@ -12,14 +12,12 @@
 //!
 //! Silence means nothing, and an end of stream while pending is the caller's to judge: it is a
 //! failure of unknown cause. Holds for RDP tunnels only, and not for those who join: VNC, SSH and
-//! telnet send `sync` without a connection. Called by whoever holds guacd's output back, and by the
-//! relay with all that guacd says.
+//! telnet send `sync` without a connection. Called by whoever holds guacd's output back.
 
-use crate::error::FramingError;
-use crate::framing::{Framing, Seen};
+use crate::framing::Seen;
 
 /// Output, in bytes, that no connection without a desktop ever gives.
-const STOOD_BYTES: usize = 128 * 1024;
+pub(crate) const STOOD_BYTES: usize = 128 * 1024;
 
 /// What is known so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,21 +33,13 @@ pub enum Verdict {
     },
 }
 
-/// Follows guacd's output from behind its `ready`, and watches it until it is known. The first
-/// verdict is final.
+/// Watches guacd's output until it is known. The first verdict is final.
 #[derive(Debug)]
 pub struct StoodWatch {
-    framing: Framing,
-    signs: Signs,
-    bytes: usize,
-}
-
-/// What the instructions tell.
-#[derive(Debug)]
-struct Signs {
     verdict: Verdict,
     /// Timestamp of a `mouse` that came directly before. At most 64 bytes.
     mouse: Option<String>,
+    bytes: usize,
 }
 
 impl StoodWatch {
@@ -57,57 +47,14 @@ impl StoodWatch {
     #[must_use]
     pub fn new() -> Self {
         Self {
-            framing: Framing::new(),
-            signs: Signs {
-                verdict: Verdict::Pending,
-                mouse: None,
-            },
+            verdict: Verdict::Pending,
+            mouse: None,
             bytes: 0,
         }
     }
 
-    /// Reads on, and calls `on` for every instruction that ends within `bytes`, in order. How the
-    /// output was cut changes no verdict.
-    ///
-    /// # Errors
-    ///
-    /// As for [`Framing::scan`]. From the next call on the amount alone can still tell.
-    pub fn see(&mut self, bytes: &[u8], mut on: impl FnMut(&Seen<'_>)) -> Result<(), FramingError> {
-        // Most of a tunnel's life: nothing is left to be told.
-        if self.signs.verdict != Verdict::Pending {
-            return self.framing.scan(bytes, on);
-        }
-        let (telling, late) = bytes
-            .split_at_checked(STOOD_BYTES.saturating_sub(self.bytes))
-            .unwrap_or((bytes, &[]));
-        let (framing, signs) = (&mut self.framing, &mut self.signs);
-        self.bytes += telling.len();
-        framing.scan(telling, |seen| {
-            signs.see(seen);
-            on(seen);
-        })?;
-        if signs.verdict == Verdict::Pending && self.bytes >= STOOD_BYTES {
-            signs.verdict = Verdict::Stood;
-        }
-        // What comes in the same read as the byte that tells is as late as in the next.
-        framing.scan(late, on)
-    }
-
-    /// What is known so far.
-    #[must_use]
-    pub fn verdict(&self) -> Verdict {
-        self.signs.verdict
-    }
-
-    /// As [`Framing::at_boundary`].
-    #[must_use]
-    pub fn at_boundary(&self) -> bool {
-        self.framing.at_boundary()
-    }
-}
-
-impl Signs {
-    fn see(&mut self, seen: &Seen<'_>) {
+    /// Looks at the next instruction of guacd, in order.
+    pub fn see(&mut self, seen: &Seen<'_>) {
         if self.verdict != Verdict::Pending {
             return;
         }
@@ -127,6 +74,20 @@ impl Signs {
             "disconnect" => self.verdict = Verdict::Failed { status: None },
             _ => {}
         }
+    }
+
+    /// Counts `n` more bytes of output, whether or not an instruction ended in them.
+    pub fn saw_bytes(&mut self, n: usize) {
+        self.bytes = self.bytes.saturating_add(n);
+        if self.verdict == Verdict::Pending && self.bytes >= STOOD_BYTES {
+            self.verdict = Verdict::Stood;
+        }
+    }
+
+    /// What is known so far.
+    #[must_use]
+    pub fn verdict(&self) -> Verdict {
+        self.verdict
     }
 }
 

@@ -378,7 +378,9 @@ proptest! {
         let (known, held) = played(&cut, false);
         prop_assert_eq!(held, bytes.clone());
         let mut watch = StoodWatch::new();
-        let lost = watch.see(&bytes, |_| {}).err();
+        let mut framing = guac_protocol::Framing::new();
+        let lost = framing.scan(&bytes, |seen| watch.see(seen)).err();
+        watch.saw_bytes(bytes.len());
         let expected = match (watch.verdict(), lost) {
             (Verdict::Stood, _) => Progress::Stood,
             (Verdict::Failed { status }, _) => Progress::Failed { status },

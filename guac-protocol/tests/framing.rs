@@ -6,49 +6,17 @@ use crate::support::{follow, follow_chunks, in_every_cut, wire};
 
 /// The verdict after each instruction of the stream; the same in every cut.
 fn verdicts(instructions: &[Vec<u8>]) -> Vec<Verdict> {
-    let ends = 1..=instructions.len();
-    ends.map(|end| verdict(&instructions[..end].concat()))
-        .collect()
-}
-
-fn verdict(stream: &[u8]) -> Verdict {
-    in_every_cut(stream, |cut| {
-        let mut watch = StoodWatch::new();
+    in_every_cut(&instructions.concat(), |cut| {
+        let (mut framing, mut watch) = (Framing::new(), StoodWatch::new());
+        let mut verdicts = Vec::new();
         for chunk in cut {
-            assert_eq!(watch.see(chunk, |_| {}), Ok(()));
-        }
-        watch.verdict()
-    })
-}
-
-/// An instruction of so many bytes that tells nothing.
-fn drawing(bytes: usize) -> Vec<u8> {
-    let text = "x".repeat(8_000);
-    let mut stream = Vec::new();
-    while bytes - stream.len() > 9_000 {
-        stream.extend(wire("blob", &["1", &text]));
-    }
-    // `4.blob,1.1,NNNN.` and `;` around the text.
-    let text = bytes - stream.len() - 17;
-    assert!((1_000..9_000).contains(&text), "{text}");
-    stream.extend(wire("blob", &["1", &"x".repeat(text)]));
-    assert_eq!(stream.len(), bytes);
-    stream
-}
-
-/// What is known of the stream, and the opcodes seen that are no drawing; the same in every cut.
-fn watched(stream: &[u8]) -> (Verdict, Vec<String>) {
-    in_every_cut(stream, |cut| {
-        let (mut watch, mut seen) = (StoodWatch::default(), Vec::new());
-        for chunk in cut {
-            let followed = watch.see(chunk, |instruction| {
-                let opcode = instruction.opcode();
-                seen.extend((opcode != "blob").then(|| opcode.to_owned()));
+            let scanned = framing.scan(chunk, |seen| {
+                watch.see(seen);
+                verdicts.push(watch.verdict());
             });
-            assert_eq!(followed, Ok(()));
+            assert_eq!(scanned, Ok(()));
         }
-        assert!(watch.at_boundary());
-        (watch.verdict(), seen)
+        verdicts
     })
 }
 
@@ -201,49 +169,9 @@ fn the_first_verdict_is_final() {
 
 #[test]
 fn much_output_means_stood() {
-    assert_eq!(watched(&drawing(131_071)).0, Verdict::Pending);
-    assert_eq!(watched(&drawing(131_072)).0, Verdict::Stood);
-    let begun = [drawing(130_000), wire("blob", &["1", &"x".repeat(4_000)])].concat();
-    let mut watch = StoodWatch::new();
-    watch.see(&begun[..131_071], |_| {}).unwrap();
+    let mut watch = StoodWatch::default();
+    watch.saw_bytes(131_071);
     assert_eq!(watch.verdict(), Verdict::Pending);
-    watch.see(&begun[131_071..131_072], |_| {}).unwrap();
-    assert_eq!(watch.verdict(), Verdict::Stood, "in the middle of one");
-}
-
-#[test]
-fn what_ends_behind_much_output_comes_too_late_however_it_was_read() {
-    for end in [wire("error", &["no", "519"]), wire("disconnect", &[])] {
-        let opcode = if end.starts_with(b"5.") {
-            "error"
-        } else {
-            "disconnect"
-        };
-        let within = [drawing(131_072 - end.len()), end.clone()].concat();
-        let failed = Verdict::Failed {
-            status: (opcode == "error").then_some(519),
-        };
-        assert_eq!(watched(&within), (failed, vec![opcode.to_owned()]));
-        for begins_at in [131_073 - end.len(), 131_071, 131_072, 140_000] {
-            let beyond = [drawing(begins_at), end.clone(), drawing(2_000)].concat();
-            let late = (Verdict::Stood, vec![opcode.to_owned()]);
-            assert_eq!(watched(&beyond), late, "{opcode} from byte {begins_at}");
-        }
-    }
-}
-
-#[test]
-fn much_output_that_is_no_protocol_means_stood_all_the_same() {
-    let mut watch = StoodWatch::new();
-    let lost = [&b"3.nop;no protocol"[..], &[b'x'; 100_000]].concat();
-    let error = FramingError { offset: 6 };
-    assert_eq!(watch.see(&lost, |_| {}), Err(error));
-    assert_eq!(watch.verdict(), Verdict::Pending);
-    assert_eq!(watch.see(b"5.error,2.no,3.519;", |_| panic!()), Ok(()));
-    assert_eq!(watch.verdict(), Verdict::Pending);
-    assert_eq!(watch.see(&lost, |_| panic!()), Ok(()));
-    assert_eq!(
-        (watch.verdict(), watch.at_boundary()),
-        (Verdict::Stood, false)
-    );
+    watch.saw_bytes(1);
+    assert_eq!(watch.verdict(), Verdict::Stood);
 }

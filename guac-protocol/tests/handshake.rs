@@ -575,7 +575,9 @@ fn the_machine_says_where_it_stands_and_whom_to_read() {
     const WEB: Side = Side::Guacamole;
     const DAEMON: Side = Side::Guacd;
     let mut machine = Handshake::new();
+    assert!(!machine.saw_bytes());
     machine.feed(Side::Guacamole, b"").unwrap();
+    assert!(!machine.saw_bytes());
     let mut expect = |side, bytes: &[u8], phase: Phase, reads: &'static [Side]| {
         machine.feed(side, bytes).unwrap();
         while matches!(machine.step().unwrap(), Step::Event(_)) {}
@@ -592,6 +594,7 @@ fn the_machine_says_where_it_stands_and_whom_to_read() {
     );
     expect(WEB, &connect(), Phase::Ready, &[DAEMON, WEB]);
     expect(DAEMON, &wire("ready", &[ID]), Phase::Done, &[]);
+    assert!(machine.saw_bytes());
     let phases = [
         Phase::Select,
         Phase::Args,

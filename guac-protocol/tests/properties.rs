@@ -153,9 +153,10 @@ proptest! {
     fn any_bytes_are_survived(chunks in prop::collection::vec((any::<bool>(), prop::collection::vec(any::<u8>(), 0..80)), 0..8)) {
         let mut machine = Handshake::new();
         let mut watch = StoodWatch::new();
+        let mut framing = guac_protocol::Framing::new();
         for (from_guacd, bytes) in &chunks {
             decode_chunks(&[bytes]);
-            drop(watch.see(bytes, |_| {}));
+            drop(framing.scan(bytes, |seen| watch.see(seen)));
             let _ = guac_protocol::recognise(bytes);
             let side = if *from_guacd { Side::Guacd } else { Side::Guacamole };
             if machine.feed(side, bytes).is_err() {

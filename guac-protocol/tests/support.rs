@@ -38,7 +38,6 @@ pub(crate) fn decode_chunks(chunks: &[&[u8]]) -> Read {
     let mut decoder = Decoder::new(Limits::HANDSHAKE);
     let mut instructions = Vec::new();
     let mut error = None;
-    let mut mid_instruction = false;
     'chunks: for chunk in chunks {
         let mut rest = *chunk;
         while !rest.is_empty() {
@@ -46,7 +45,6 @@ pub(crate) fn decode_chunks(chunks: &[&[u8]]) -> Read {
                 Ok(decoded) => {
                     rest = &rest[decoded.consumed..];
                     assert!(decoded.instruction.is_some() || rest.is_empty());
-                    mid_instruction = decoded.instruction.is_none();
                     instructions.extend(decoded.instruction);
                 }
                 Err(fault) => {
@@ -58,7 +56,7 @@ pub(crate) fn decode_chunks(chunks: &[&[u8]]) -> Read {
     }
     Read {
         instructions,
-        mid_instruction: error.is_none() && mid_instruction,
+        mid_instruction: error.is_none() && decoder.is_mid_instruction(),
         error,
     }
 }

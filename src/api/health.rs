@@ -15,6 +15,7 @@ mod figures;
 mod listener;
 mod pulse;
 mod ready;
+mod store;
 
 use std::fmt;
 use std::sync::Arc;
@@ -30,9 +31,9 @@ use axum::routing::get;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use crate::broker::Decisions;
+use crate::broker::{Decisions, Gate};
 use crate::clock::Clock;
-use crate::config::{Current, Reload};
+use crate::config::{Current, Degraded, Reload};
 use crate::fleet::Fleet;
 use crate::metrics::{self, Metrics};
 use crate::store::Store;
@@ -64,6 +65,10 @@ pub struct Health {
     pub decisions: Arc<Decisions>,
     /// Asked whether it answers; behind its meter.
     pub store: Arc<dyn Store>,
+    /// What keeps placements waiting after the store was lost.
+    pub gate: Arc<Gate>,
+    /// Who is placed while it is away.
+    pub degraded: Degraded,
     /// When certificates end.
     pub certificates: Arc<Certificates>,
     /// How the configuration and its files stand to each other.

@@ -44,7 +44,7 @@ impl Broker {
     /// # Errors
     /// The store cannot be asked.
     pub async fn lease(&self, key: &LeaseKey) -> Result<LeaseRecord, StoreError> {
-        Ok(self.leases.store.read(key).await?.record)
+        Ok(self.leases.read(key).await?.record)
     }
 
     /// Releases a key's leases, or one farm's alone, durably; all or none.
@@ -57,7 +57,7 @@ impl Broker {
         farm: Option<&FarmId>,
     ) -> Result<Released, StoreError> {
         loop {
-            let known = self.leases.store.read(key).await?;
+            let known = self.leases.read(key).await?;
             let (mut record, now) = (known.record, self.clock.now());
             let meant = record.views(now);
             let meant = meant.filter(|view| farm.is_none_or(|farm| view.farm == farm));

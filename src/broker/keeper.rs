@@ -10,18 +10,20 @@
 //! and [`FINDINGS`] of reports, which say again what was not heard.
 
 mod findings;
+mod regain;
 mod watch;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 use tracing::{debug, info, warn};
 
 use super::Leases;
+use crate::audit::Audit;
 use crate::placement::{
     FarmId, Finding, HostId, LeaseKey, LeaseRecord, Origin, RENEWAL, Timestamp, Trust, TunnelId,
     UNSEEN, UserKey,
@@ -30,6 +32,7 @@ use crate::store::StoreError;
 
 pub use findings::LeaseFigures;
 pub(super) use findings::{Guest, LeaseChanges};
+use regain::{RETRY, Regaining};
 use watch::Watch;
 
 /// Leases written at a time.
@@ -54,6 +57,13 @@ pub struct Keeper {
     tunnels: BTreeMap<Part, Kept>,
     /// Set while the store fails, so that it is said once.
     failing: bool,
+    /// What was to be written last could not be, since the store is away.
+    away: bool,
+    /// Set while nobody is placed since the store was lost.
+    regaining: Option<Regaining>,
+    /// As of which loss everything was written again last.
+    losses_regained: u64,
+    audit: Option<Audit>,
     /// When every record is looked through next.
     next_sweep: Instant,
     watch: Watch,
@@ -115,6 +125,8 @@ struct Kept {
     state: State,
     /// When it must be written next.
     due: Instant,
+    /// Another tunnel was found to hold its lease on another host.
+    is_elsewhere: bool,
 }
 
 /// What is known of a tunnel. News adds up: one that stood and ended before
@@ -216,6 +228,7 @@ impl Held {
                 ..State::default()
             },
             due: Instant::now() + RENEWAL,
+            is_elsewhere: false,
         };
         self.tell.send(Note::Tunnel(kept, news));
     }
@@ -233,10 +246,14 @@ impl Keeper {
     pub(super) fn new(leases: Arc<Leases>) -> (Self, Tell) {
         let (tell, notes) = mpsc::unbounded_channel();
         let keeper = Self {
+            losses_regained: leases.gate.losses(),
             leases,
             notes,
             tunnels: BTreeMap::new(),
             failing: false,
+            away: false,
+            regaining: None,
+            audit: None,
             next_sweep: Instant::now() + DAY,
             watch: Watch::default(),
         };
@@ -254,6 +271,7 @@ impl Keeper {
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut notes = Vec::new();
         loop {
+            let seen = self.losses_seen();
             tokio::select! {
                 count = self.notes.recv_many(&mut notes, TOGETHER) => {
                     if count == 0 {
@@ -265,10 +283,17 @@ impl Keeper {
                 }
                 _ = tick.tick() => {
                     self.watch.look(&self.leases);
-                    self.sweep().await;
+                    // What can wait does, while the store may be away.
+                    if !self.leases.gate.is_shut() {
+                        self.sweep().await;
+                    }
                 }
+                () = self.leases.gate.lost_beyond(seen) => {}
+                () = sleep(RETRY), if self.regaining.is_some() => {}
             }
+            self.notice_loss();
             self.write_due().await;
+            self.regain().await;
         }
         // Nobody is left to tell anything new; what is known must still be
         // written, however long the store takes. Who waits for us decides
@@ -308,6 +333,11 @@ impl Keeper {
         };
         let part = kept.claim.part();
         if news == News::Claimed {
+            let mut kept = kept;
+            if self.leases.gate.is_shut() {
+                kept.due = now;
+                self.owe(&part);
+            }
             // Perhaps not the first: it is the one that counts from now on.
             self.tunnels.insert(part, kept);
             return;
@@ -334,15 +364,25 @@ impl Keeper {
                 });
             }
             if writing.is_empty() {
+                self.away = false;
                 return;
             }
             let mut failure = None;
             while let Some(done) = writing.join_next().await {
                 match done {
-                    Ok((part, state, Ok(()))) => self.written(&part, state, lease, now),
-                    Ok((_, _, Err(error))) => failure = Some(error),
+                    Ok((part, state, Ok(elsewhere))) => {
+                        self.written(&part, state, lease, now);
+                        self.note_elsewhere(&part, elsewhere);
+                    }
+                    Ok((part, _, Err(error))) => {
+                        if !matches!(error, StoreError::Database { .. }) {
+                            // It may never come about; nobody else waits for it.
+                            self.paid(&part);
+                        }
+                        failure = graver(failure, error);
+                    }
                     // A writer that panicked: its tunnel stays due.
-                    Err(_) => failure = Some(StoreError::Closed),
+                    Err(_) => failure = graver(failure, StoreError::Closed),
                 }
             }
             self.note_failure(failure.as_ref());
@@ -355,6 +395,7 @@ impl Keeper {
     /// `asked`: the moment by which the writing went.
     fn written(&mut self, part: &Part, state: State, lease: Duration, asked: Instant) {
         let now = Instant::now();
+        self.paid(part);
         if state.ended.is_some() {
             self.tunnels.remove(part);
         } else if let Some(kept) = self.tunnels.get_mut(part) {
@@ -375,7 +416,23 @@ impl Keeper {
         }
     }
 
+    /// Says so once, where a tunnel's lease is held by another one elsewhere.
+    fn note_elsewhere(&mut self, part: &Part, elsewhere: Option<HostId>) {
+        let Some(kept) = self.tunnels.get_mut(part) else {
+            return;
+        };
+        let was = std::mem::replace(&mut kept.is_elsewhere, elsewhere.is_some());
+        let claim = kept.claim.clone();
+        if let (false, Some(held)) = (was, elsewhere) {
+            self.found_elsewhere(&claim, &held);
+        }
+    }
+
     fn note_failure(&mut self, failure: Option<&StoreError>) {
+        self.away = matches!(failure, Some(StoreError::Database { .. }));
+        if let (Some(error), true) = (failure, self.away) {
+            self.leases.gate.fails(error);
+        }
         match failure {
             Some(error) if !self.failing => warn!(%error, "Leases cannot be written, trying again"),
             None if self.failing => info!("Leases are written again"),
@@ -383,6 +440,12 @@ impl Keeper {
         }
         self.failing = failure.is_some();
     }
+}
+
+/// Of two failures the one that says that the store is away.
+fn graver(known: Option<StoreError>, another: StoreError) -> Option<StoreError> {
+    let is_away = |it: &StoreError| matches!(it, StoreError::Database { .. });
+    Some(known.filter(is_away).unwrap_or(another))
 }
 
 impl Leases {
@@ -394,8 +457,14 @@ impl Leases {
         Ok(())
     }
 
-    /// Writes what is known of a tunnel at `asked`.
-    async fn tell(&self, kept: &Kept, lease: Duration, asked: Instant) -> Result<(), StoreError> {
+    /// Writes what is known of a tunnel at `asked`. Where another tunnel holds
+    /// the lease on another host, that.
+    async fn tell(
+        &self,
+        kept: &Kept,
+        lease: Duration,
+        asked: Instant,
+    ) -> Result<Option<HostId>, StoreError> {
         let now = self.clock.now();
         let Kept { claim, state, .. } = kept;
         let Claim {
@@ -406,7 +475,9 @@ impl Leases {
             ..
         } = claim;
         let confirmed = state.is_confirmed(asked);
-        self.update(&claim.key, |record| {
+        let elsewhere = Mutex::new(None);
+        let written = self.update(&claim.key, |record| {
+            let mut found = None;
             // Believed once, it stays so, even where its hold has run out.
             let trust = match state.doubtful && !confirmed {
                 true => Trust::Doubtful,
@@ -420,7 +491,9 @@ impl Leases {
                 // Its hold ran out while we were stopped or the store was away,
                 // or in doubt it went without one. Where another tunnel holds
                 // the lease elsewhere it still does.
-                let _ = record.claim(farm, host, tunnel, trust, now);
+                if !record.claim(farm, host, tunnel, trust, now) {
+                    found = record.view(farm, now).map(|view| view.host.clone());
+                }
                 claim.tell_origin(record);
             }
             if state.stood.is_some() {
@@ -431,8 +504,12 @@ impl Leases {
             if state.ended.is_some() {
                 record.end(tunnel, lease, now);
             }
-        })
-        .await
+            *elsewhere.lock().unwrap_or_else(PoisonError::into_inner) = found;
+        });
+        written.await?;
+        Ok(elsewhere
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner))
     }
 }
 

@@ -8,6 +8,33 @@ use crate::placement::{LeaseKey, LeaseRecord};
 use crate::store::{Replaced, Standing, StoreError, Version, Versioned};
 
 impl Leases {
+    /// The record of a key as it is in the store.
+    pub(super) async fn read(&self, key: &LeaseKey) -> Result<Versioned, StoreError> {
+        let Some(cache) = &self.cache else {
+            return self.store.read(key).await;
+        };
+        let before = cache.before(key, self.gate.losses());
+        let found = self.store.read(key).await?;
+        Ok(cache.read(key, before, found, self.clock.now()))
+    }
+
+    /// What is known of a key's record since the store was lost last: enough to
+    /// claim by. `None` where the store has to be asked, as one of this process
+    /// always is.
+    pub(super) fn known(&self, key: &LeaseKey) -> Option<Versioned> {
+        self.cache.as_ref()?.current(key, self.gate.losses())
+    }
+
+    /// To be told of every record that others wrote, as it is heard of: by
+    /// whoever follows what changes in the store. One that was removed is empty,
+    /// and has the version of its removal. What is older than what is known
+    /// changes nothing.
+    pub(super) fn heard(&self, key: &LeaseKey, record: Versioned) {
+        if let Some(cache) = &self.cache {
+            cache.heard(key, self.gate.losses(), record, self.clock.now());
+        }
+    }
+
     pub(super) async fn write(
         &self,
         key: &LeaseKey,
@@ -15,12 +42,17 @@ impl Leases {
         record: LeaseRecord,
         standing: Option<Standing>,
     ) -> Result<Replaced, StoreError> {
+        let losses = self.gate.losses();
         let written = record.clone();
         let replaced = self.store.replace(key, expected, written, standing);
         let replaced = replaced.await?;
         if let Replaced::Done(version) = replaced {
             let known = Versioned { version, record };
-            self.fleet.note_leases(key, &known, self.clock.now());
+            let now = self.clock.now();
+            self.fleet.note_leases(key, &known, now);
+            if let Some(cache) = &self.cache {
+                cache.heard(key, losses, known, now);
+            }
         }
         Ok(replaced)
     }
@@ -45,15 +77,17 @@ impl Leases {
         change: impl Fn(&mut LeaseRecord) -> bool,
     ) -> Result<bool, StoreError> {
         loop {
-            let known = self.store.read(key).await?;
+            let known = self.read(key).await?;
             let mut record = known.record.clone();
             let wanted = change(&mut record);
             if !wanted || record == known.record {
                 return Ok(wanted);
             }
-            let written = self.write(key, known.version, record, None).await?;
-            if written.is_done() {
-                return Ok(true);
+            match self.write(key, known.version, record, None).await {
+                Ok(replaced) if replaced.is_done() => return Ok(true),
+                // What became of it the next look tells.
+                Ok(_) | Err(StoreError::InDoubt { .. }) => {}
+                Err(error) => return Err(error),
             }
         }
     }
@@ -70,6 +104,7 @@ impl Leases {
             }
             if record == known.record {
                 self.fleet.note_leases(&key, &known, now);
+                self.heard(&key, known);
             } else {
                 self.write(&key, known.version, record, None).await?;
             }

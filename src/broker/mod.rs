@@ -5,8 +5,11 @@
 //! nothing itself ([`crate::placement`] does) and stores nothing itself.
 
 mod administer;
+mod cache;
 mod catching_up;
 mod decisions;
+mod degraded;
+mod gate;
 mod keeper;
 mod leases;
 mod modes;
@@ -23,21 +26,24 @@ use tokio::time::{Instant, timeout_at};
 use uuid::Uuid;
 
 use crate::clock::Clock;
-use crate::config::{Config, InForce};
+use crate::config::{Config, Degraded, InForce};
 use crate::fleet::{Checks, Fleet, News, Poll, Seat, SeatAttempt};
 use crate::metrics::Cause;
 use crate::placement::{
     Aim, Conduct, Decision, Directory, Finding, HostId, LeaseKey, Mode, Outcome, Refusal, Report,
     Request, Timestamp, decide, survey, unreadable,
 };
-use crate::store::{Store, StoreError, Versioned};
+use crate::store::{Store, StoreError};
 
 pub use crate::fleet::Check;
 pub use administer::Released;
+use cache::Cache;
 pub use catching_up::CatchUp;
 pub use decisions::{
     Act, Asked, Decisions, Losses, Record, Recorder, Rewritten, Sighting, Sightings,
 };
+use degraded::Look;
+pub use gate::{Gate, Shut};
 use keeper::{Guest, Held, LeaseChanges, Tell};
 pub use keeper::{Keeper, LeaseFigures};
 pub use modes::{Changed, HostChanged, ModeError, Modes, Target, Wish, WishError};
@@ -65,6 +71,10 @@ pub(crate) struct Leases {
     fleet: Arc<Fleet>,
     clock: Clock,
     changes: LeaseChanges,
+    /// Where others write to the store as well.
+    cache: Option<Cache>,
+    gate: Arc<Gate>,
+    degraded: Degraded,
 }
 
 /// One decision's name, in the log, in the refusal's text and wherever the
@@ -108,6 +118,9 @@ pub enum PlaceError {
     /// The store cannot be asked.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The store is slow, or was lost and is not what it was again yet.
+    #[error("the store does not answer, or does not hold the leases of open tunnels again yet")]
+    Away,
 }
 
 /// A place on a host: the seat that is counted and the lease that is claimed.
@@ -147,7 +160,24 @@ impl Broker {
         store: Arc<dyn Store>,
         clock: Clock,
     ) -> Result<(Self, Keeper), StoreError> {
+        Self::open_for(fleet, store, clock, Degraded::Refuse).await
+    }
+
+    /// The same with a say in what becomes of placements while the store is
+    /// away.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn open_for(
+        fleet: Arc<Fleet>,
+        store: Arc<dyn Store>,
+        clock: Clock,
+        degraded: Degraded,
+    ) -> Result<(Self, Keeper), StoreError> {
         let leases = Arc::new(Leases {
+            cache: store.is_shared().then(Cache::new),
+            gate: Arc::new(Gate::before(store.losses())),
+            degraded,
             store,
             fleet: Arc::clone(&fleet),
             clock,
@@ -229,9 +259,14 @@ impl Broker {
                 self.fleet.probed().await;
             }
             let key = lease_key(&self.fleet, request);
-            let known = self.known(key.as_ref()).await?;
+            let look = self.recall(key.as_ref(), Look::Afresh).await;
             let (snapshot, now) = (self.fleet.snapshot(), self.clock.now());
-            let mut decision = decide(&snapshot, request, &known.record, now);
+            let mut decision = match look {
+                Ok(recalled) => decide(&snapshot, request, &recalled.known.record, now),
+                Err(error) => self
+                    .would_lead_back(&snapshot, request, key.as_ref())
+                    .ok_or(error)?,
+            };
             if decision.candidates.is_empty() {
                 // An open tunnel decides alone; who asks wants to see the others.
                 decision.candidates = survey(&snapshot, request, now);
@@ -281,13 +316,6 @@ impl Broker {
         record.failed(&unplaced.error, unplaced.error.cause())
     }
 
-    async fn known(&self, key: Option<&LeaseKey>) -> Result<Versioned, StoreError> {
-        match key {
-            Some(key) => self.leases.store.read(key).await,
-            None => Ok(Versioned::default()),
-        }
-    }
-
     /// Takes over what a host's agent reports, and what that means for tunnels
     /// and leases. False where a newer report is known, or nothing of the host.
     pub fn hear(&self, host: &HostId, report: Report) -> bool {
@@ -320,7 +348,15 @@ impl Broker {
 
     /// Takes over what a poll told of leases, orders and other replicas' tunnels.
     pub fn follow(&self, poll: Poll, news: News) {
+        for (key, known) in &news.leases {
+            self.leases.heard(key, known.clone());
+        }
         self.fleet.follow(poll, news, self.clock.now());
+    }
+
+    /// What stands between a loss of the store and placements.
+    pub fn gate(&self) -> Arc<Gate> {
+        Arc::clone(&self.leases.gate)
     }
 
     /// How often reports changed leases.
@@ -409,7 +445,7 @@ impl PlaceError {
     fn cause(&self) -> Cause {
         match self {
             Self::TimedOut => Cause::TimedOut,
-            Self::Store(_) => Cause::Store,
+            Self::Store(_) | Self::Away => Cause::Store,
         }
     }
 }

@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::keeper::{Claim, Guest};
+use super::degraded::{Look, Recalled, leads_back};
+use super::keeper::{Claim, Guest, Held};
 use super::standing::{Behind, standing};
 use super::{Answer, Broker, DecisionId, Hold, PlaceError, Unplaced, lease_key};
 use crate::placement::{
@@ -34,6 +35,29 @@ pub struct Again {
     /// Who comes back to a session or a lease is placed on its host all the
     /// same, and tries that again.
     pub tried: BTreeSet<HostId>,
+}
+
+/// What a round is made by, and what earlier ones left.
+#[derive(Debug, Default)]
+struct Course {
+    look: Look,
+    /// A claim that may have been written, or not.
+    in_doubt: Option<Held>,
+}
+
+impl Course {
+    fn doubt(&mut self, held: Held) {
+        self.is_settled_by(&held);
+        self.in_doubt = Some(held);
+    }
+
+    /// The same tunnel's next claim takes its place, whatever became of it: an
+    /// end told now would take that back.
+    fn is_settled_by(&mut self, held: &Held) {
+        if let Some(doubted) = self.in_doubt.take_if(|it| held.follows(it)) {
+            doubted.void();
+        }
+    }
 }
 
 /// What came of one round.
@@ -106,17 +130,24 @@ impl Broker {
             if Aim::take(&self.fleet.snapshot(), &request).is_ok() {
                 self.fleet.probed().await;
             }
-            let mut behind = Behind::default();
+            let (mut behind, mut course) = (Behind::default(), Course::default());
             loop {
-                let attempt = self.attempt(id, &request, tunnel, &mut hold);
-                let answer = match attempt.await? {
-                    Round::Answer(answer) => *answer,
-                    Round::Again => continue,
-                    Round::Behind => {
-                        self.catch_up(&mut behind).await?;
-                        continue;
-                    }
+                let attempt = self.attempt(id, &request, tunnel, &mut hold, &mut course);
+                let mut round = attempt.await;
+                if matches!(round, Ok(Round::Behind)) {
+                    let caught_up = self.catch_up(&mut behind).await;
+                    round = caught_up.map(|()| Round::Again).map_err(PlaceError::from);
+                }
+                if let Err(error) = round {
+                    course.look = Look::Memory;
+                    let attempt = self.attempt(id, &request, tunnel, &mut hold, &mut course);
+                    round = attempt.await.map_err(|_| error);
+                }
+                course.look = Look::Afresh;
+                let Round::Answer(answer) = round? else {
+                    continue;
                 };
+                let answer = *answer;
                 if !passes_by_itself(&answer) {
                     return Ok(answer);
                 }
@@ -130,8 +161,8 @@ impl Broker {
         placed.map_err(|error| Unplaced { id, last, error })
     }
 
-    /// One round. `earlier` is
-    /// what the tunnel has, taken only once something else is claimed: whoever
+    /// One round. From memory it claims nothing: the keeper does, once it can.
+    /// `earlier` is what the tunnel has, taken only once something else is claimed: whoever
     /// drops this in the middle drops that, too.
     async fn attempt(
         &self,
@@ -139,10 +170,14 @@ impl Broker {
         request: &Request,
         tunnel: &TunnelId,
         earlier: &mut Option<Hold>,
-    ) -> Result<Round, StoreError> {
+        course: &mut Course,
+    ) -> Result<Round, PlaceError> {
+        let look = course.look;
         let key = lease_key(&self.fleet, request);
-        let known = self.known(key.as_ref()).await?;
-        self.note_read(key.as_ref(), &known);
+        let Recalled { known, is_cached } = self.recall(key.as_ref(), look).await?;
+        if look == Look::Afresh {
+            self.note_read(key.as_ref(), &known);
+        }
         let (mut record, now) = (known.record, self.clock.now());
         if let Some(held) = earlier.as_ref().and_then(|hold| hold.lease.as_ref()) {
             let lease = self.fleet.snapshot().directory.rules().lease;
@@ -150,7 +185,10 @@ impl Broker {
         }
         let mut seen = None;
         let by_record = |snapshot: &Snapshot| {
-            let decision = decide(snapshot, request, &record, now);
+            let mut decision = decide(snapshot, request, &record, now);
+            if look == Look::Memory {
+                leads_back(&mut decision, snapshot, &record, now);
+            }
             seen = Some(Seen {
                 directory: Arc::clone(&snapshot.directory),
                 configuration: snapshot.configuration,
@@ -190,7 +228,12 @@ impl Broker {
         let (true, Some(farm), Outcome::Placed(placement)) =
             (seated, &decision.farm, &decision.outcome)
         else {
-            return Ok(Round::Answer(Box::new(answer)));
+            return match (look, is_cached) {
+                (Look::Memory, _) => Err(PlaceError::Away),
+                // Nobody is refused by what may have changed.
+                (_, true) => Ok(Round::Again),
+                (_, false) => Ok(Round::Answer(Box::new(answer))),
+            };
         };
         let mut lease = None;
         if let Some((key, user)) = key.zip(decision.user.clone()) {
@@ -205,13 +248,22 @@ impl Broker {
                 trust: decision.trust,
                 origin: self.origin(decision.resource.as_ref(), now),
             });
+            let may_claim = record.claim(farm, &placement.host, tunnel, decision.trust, now);
             let mut claimed = Replaced::Conflict;
-            if record.claim(farm, &placement.host, tunnel, decision.trust, now) {
+            if may_claim && look == Look::Memory {
+                claimed = Replaced::Done(known.version);
+            } else if may_claim {
                 held.claim.tell_origin(&mut record);
                 let key = &held.claim.key;
                 let standing = standing.filter(|_| self.leases.store.is_shared());
                 let written = self.leases.write(key, known.version, record, standing);
-                claimed = written.await?;
+                claimed = match written.await {
+                    Err(StoreError::InDoubt { .. }) => {
+                        course.doubt(held);
+                        return Ok(Round::Again);
+                    }
+                    written => written?,
+                };
             }
             match claimed {
                 Replaced::Done(_) => lease = Some(held),
@@ -240,6 +292,7 @@ impl Broker {
             }
         };
         if let Some(held) = &lease {
+            course.is_settled_by(held);
             held.claimed();
         }
         let guest = lease.is_none().then(|| Guest {

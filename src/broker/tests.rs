@@ -12,10 +12,11 @@ use crate::placement::{
     Carriers, Claims, Directory, Farm, FarmId, FarmOverrides, HISTORY, Host, HostId, LeaseRecord,
     LeaseState, Mode, ParameterValues, Resource, ResourceKind, Rules, Trust, TunnelId,
 };
-use crate::store::{Answer as StoreAnswer, Embedded, Replaced, Standing, Version};
+use crate::store::{Answer as StoreAnswer, Embedded, Replaced, Standing, Version, Versioned};
 
 mod again;
 mod attempts;
+mod away;
 mod commits;
 mod doubt;
 mod names;
@@ -162,6 +163,14 @@ impl House {
         directory: Arc<Directory>,
         wrap: impl FnOnce(Embedded) -> Arc<dyn Store>,
     ) -> Self {
+        Self::open_for(directory, Degraded::Refuse, wrap).await
+    }
+
+    async fn open_for(
+        directory: Arc<Directory>,
+        degraded: Degraded,
+        wrap: impl FnOnce(Embedded) -> Arc<dyn Store>,
+    ) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = wrap(Embedded::open(&folder.path().join("leases.redb")).unwrap());
         let fleet = Fleet::new(Arc::clone(&directory));
@@ -169,8 +178,8 @@ impl House {
         for host in directory.hosts() {
             fleet.note_probe(&host.id, true, clock.now());
         }
-        let opened = Broker::open(Arc::clone(&fleet), Arc::clone(&store), clock).await;
-        let (broker, keeper) = opened.unwrap();
+        let opened = Broker::open_for(Arc::clone(&fleet), Arc::clone(&store), clock, degraded);
+        let (broker, keeper) = opened.await.unwrap();
         tokio::spawn(keeper.run());
         Self {
             broker,

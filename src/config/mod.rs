@@ -88,7 +88,7 @@ pub use settings::{
 };
 pub use small::{LineColumn, SmallFileError, Time, load_small};
 pub use source::Position;
-pub use store::{PostgresSettings, StoreKind, StoreSettings};
+pub use store::{Degraded, PostgresSettings, StoreKind, StoreSettings};
 pub use tls::{Fingerprint, GuacdTls, ServerTls};
 
 /// A configuration that can be used, and what there is to say about it.

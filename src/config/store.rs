@@ -18,7 +18,7 @@ use super::settings::HostPort;
 use super::shape::Shape;
 use super::tls::{self, GuacdTls};
 use super::values::word;
-use super::words::STORES;
+use super::words::{DEGRADED, STORES};
 
 /// Where leases, history and host modes are kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +32,18 @@ pub struct StoreSettings {
     pub path: PathBuf,
     /// The database of the other.
     pub postgres: PostgresSettings,
+    /// Who is placed while that is away.
+    pub degraded: Degraded,
+}
+
+/// Who is placed while the database is away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Degraded {
+    /// Nobody.
+    #[default]
+    Refuse,
+    /// Whoever has a lease that was known last and still runs, on its host.
+    ExistingLease,
 }
 
 /// A kind of store.
@@ -75,6 +87,7 @@ impl Default for StoreSettings {
             replicated: false,
             path: PathBuf::from("/var/lib/sessionguard/sessionguard.redb"),
             postgres: PostgresSettings::default(),
+            degraded: Degraded::default(),
         }
     }
 }
@@ -107,6 +120,7 @@ pub(super) fn read(node: &Node, report: &mut Report, into: &mut Gathered) {
     put(&mut store.kind, table.read("kind", word(STORES)));
     put(&mut store.replicated, table.switch("replicated"));
     put(&mut store.path, table.file("path", path));
+    put(&mut store.degraded, table.read("degraded", word(DEGRADED)));
     let postgres = &mut store.postgres;
     put(&mut postgres.address, table.read("address", host_port));
     put(&mut postgres.database, table.read("database", name));

@@ -6,7 +6,7 @@
 use crate::placement::{Conduct, IdentitySource, Mode, TrustAgents, Unmatched};
 
 use super::settings::{LogFormat, LogLevel};
-use super::store::StoreKind;
+use super::store::{Degraded, StoreKind};
 
 /// What a resource publishes, before its RemoteApp is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +51,10 @@ pub(super) const LEVELS: Words<LogLevel> = &[
 pub(super) const STORES: Words<StoreKind> = &[
     ("embedded", StoreKind::Embedded),
     ("postgres", StoreKind::Postgres),
+];
+pub(super) const DEGRADED: Words<Degraded> = &[
+    ("refuse", Degraded::Refuse),
+    ("existing-lease", Degraded::ExistingLease),
 ];
 pub(super) const FORMATS: Words<LogFormat> =
     &[("text", LogFormat::Text), ("json", LogFormat::Json)];

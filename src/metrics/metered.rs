@@ -7,8 +7,8 @@ use tokio::time::Instant;
 use super::{Metrics, Operation, Stored};
 use crate::placement::{LeaseKey, LeaseRecord};
 use crate::store::{
-    Answer, Archive, Bounds, Changed, Changes, Document, Documents, Edit, Edited, Kept, Kind, Mark,
-    Replaced, Standing, Store, Version, Versioned,
+    Answer, Archive, Bounds, Changed, Changes, Connections, Document, Documents, Edit, Edited,
+    Kept, Kind, Losses, Mark, Replaced, Standing, Store, Version, Versioned,
 };
 
 /// A store behind its meter.
@@ -82,6 +82,14 @@ impl<S: Store> Store for Metered<S> {
 
     fn is_shared(&self) -> bool {
         self.inner.is_shared()
+    }
+
+    fn losses(&self) -> Losses {
+        self.inner.losses()
+    }
+
+    fn connections(&self) -> Option<Connections> {
+        self.inner.connections()
     }
 }
 

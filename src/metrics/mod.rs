@@ -13,6 +13,7 @@
 mod metered;
 mod page;
 mod picture;
+mod store;
 mod tally;
 #[cfg(test)]
 mod tests;
@@ -29,11 +30,12 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use tokio::time::Instant;
 
-use crate::placement::{Decision, Directory, FarmId, ResourceId};
+use crate::placement::{Decision, Directory, FarmId, Outcome, Reason, ResourceId};
 
 pub use metered::Metered;
 pub use page::{Page, Samples};
 pub use picture::picture;
+pub use store::StoreHealth;
 use tally::Tally;
 pub use words::{Attempted, Cause, Operation, Phase, Probed, Stored};
 
@@ -60,10 +62,8 @@ pub struct Metrics {
     conflicts: Counter,
     operations: Family<[Label; 2], Counter>,
     operating: Timed<1>,
-    /// Whether the last read of the store came through, and the last write:
-    /// with a full disk only the one does.
-    reads: AtomicBool,
-    writes: AtomicBool,
+    store: store::Health,
+    degraded: Counter,
     guacd_failures: Counter,
     guacd_up: AtomicBool,
     probes: Timed<1>,
@@ -88,9 +88,8 @@ impl Default for Metrics {
             conflicts: Counter::default(),
             operations: Family::default(),
             operating: Family::new_with_constructor(brisk),
-            // Nobody found them ill so far.
-            reads: AtomicBool::new(true),
-            writes: AtomicBool::new(true),
+            store: store::Health::default(),
+            degraded: Counter::default(),
             guacd_failures: Counter::default(),
             guacd_up: AtomicBool::new(true),
             probes: Family::new_with_constructor(patient),
@@ -146,6 +145,11 @@ impl Metrics {
         let farm = decision.and_then(|decision| decision.farm.clone());
         let resource = decision.and_then(|decision| decision.resource.clone());
         let outcome = decision.map(|decision| &decision.outcome);
+        if let (Some(Outcome::Placed(placement)), None, true) = (outcome, cause, acted)
+            && placement.reason == Reason::Degraded
+        {
+            self.degraded.inc();
+        }
         if let (Some(reason), true) = (words::reason(outcome, cause), acted) {
             self.rejections.add((farm.clone(), reason));
         }
@@ -159,11 +163,7 @@ impl Metrics {
         self.operations.get_or_create(&labels).inc();
         let operating = self.operating.get_or_create(&[operation.label()]);
         operating.observe(span.as_secs_f64());
-        let last = match operation.is_write() {
-            true => &self.writes,
-            false => &self.reads,
-        };
-        last.store(came != Stored::Failed, Ordering::Relaxed);
+        self.store.note(operation, came);
         if came == Stored::Conflict && operation == Operation::Replace {
             self.conflicts.inc();
         }
@@ -171,12 +171,13 @@ impl Metrics {
 
     /// The store does not answer a read in time.
     pub fn store_is_silent(&self) {
-        self.reads.store(false, Ordering::Relaxed);
+        self.store.is_silent();
     }
 
-    /// Whether the last read of the store and the last write came through.
-    pub fn is_store_up(&self) -> bool {
-        self.reads.load(Ordering::Relaxed) && self.writes.load(Ordering::Relaxed)
+    /// Whether the last read of the store and the last write came through, and
+    /// how long ago.
+    pub fn store_health(&self) -> StoreHealth {
+        self.store.now()
     }
 
     /// guacd was dialled; gives the outcome back.
@@ -221,12 +222,7 @@ impl Metrics {
     /// A figure cannot be written down.
     pub fn write(&self, mut page: Page, directory: &Directory) -> Result<String, fmt::Error> {
         self.tell_placements(&mut page, directory);
-        let up = f64::from(u8::from(self.is_store_up()));
-        page.gauge(
-            "store_up",
-            "Whether the last read of the store and the last write came through.",
-        )
-        .put(&[], up);
+        self.store.now().tell(&mut page);
         let mut registry = Registry::with_prefix(PREFIX);
         registry.register(
             "handshake_duration_seconds",
@@ -242,6 +238,11 @@ impl Metrics {
             "lease_conflicts",
             "Conditional writes of a lease that lost to another and were tried again",
             self.conflicts.clone(),
+        );
+        registry.register(
+            "placements_degraded",
+            "Users placed by a lease as last known, while the store was away",
+            self.degraded.clone(),
         );
         registry.register(
             "store_operations",

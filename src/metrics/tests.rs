@@ -120,13 +120,13 @@ fn the_store_is_up_where_both_reads_and_writes_come_through() {
     let spent = Duration::from_millis(3);
     metrics.stored(Operation::Replace, spent, Stored::Failed);
     metrics.stored(Operation::Read, spent, Stored::Done);
-    assert!(!metrics.is_store_up());
+    assert!(metrics.store_health().down.is_some());
     metrics.stored(Operation::Replace, spent, Stored::Conflict);
-    assert!(metrics.is_store_up());
+    assert_eq!(metrics.store_health().down, None);
     metrics.store_is_silent();
-    assert!(!metrics.is_store_up());
+    assert!(metrics.store_health().down.is_some());
     metrics.stored(Operation::List, spent, Stored::Done);
-    assert!(metrics.is_store_up());
+    assert_eq!(metrics.store_health().down, None);
     // A lost write of a document is none of a lease.
     metrics.stored(Operation::EditDocuments, spent, Stored::Conflict);
     let text = written(&metrics, &Directory::default());

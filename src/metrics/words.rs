@@ -178,6 +178,10 @@ impl Operation {
         )
     }
 
+    pub(super) fn is_poll(self) -> bool {
+        matches!(self, Self::Changes)
+    }
+
     /// What may come of it.
     pub(super) fn results(self) -> &'static [Stored] {
         match self {

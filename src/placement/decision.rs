@@ -84,6 +84,8 @@ pub enum Reason {
     Lease,
     /// The best score.
     Score,
+    /// A lease of this user was there when the store could be asked last.
+    Degraded,
 }
 
 /// Why the user goes nowhere.
@@ -197,6 +199,7 @@ impl fmt::Display for Reason {
             Self::Reconnect(SessionState::Disconnected) => "disconnected session there",
             Self::Lease => "lease",
             Self::Score => "best score",
+            Self::Degraded => "degraded: lease as last known, the store is away",
         })
     }
 }

@@ -12,6 +12,7 @@ mod archive;
 mod changes;
 mod documents;
 mod embedded;
+mod losses;
 mod opened;
 mod postgres;
 
@@ -27,6 +28,7 @@ pub use documents::{Document, Documents, Edit, Edited, Kind};
 pub use embedded::Embedded;
 #[cfg(test)]
 pub(crate) use embedded::counted;
+pub use losses::{Connections, Losses};
 pub use opened::{Opened, open};
 pub use postgres::Postgres;
 
@@ -71,6 +73,17 @@ pub trait Store: Send + Sync + 'static {
     /// start may be open at another replica.
     fn is_shared(&self) -> bool {
         false
+    }
+
+    /// Tells whenever the way to it is lost. A store of this process has none
+    /// that could be.
+    fn losses(&self) -> Losses {
+        Losses::default()
+    }
+
+    /// How its connections are used, where it has any.
+    fn connections(&self) -> Option<Connections> {
+        None
     }
 }
 
@@ -162,6 +175,17 @@ pub enum StoreError {
         reason: String,
         /// What to do.
         help: &'static str,
+    },
+    /// Whether a change was made cannot be told: the connection was lost in the
+    /// middle of it, and another change followed. What is there now can be read.
+    #[error(
+        "the connection to the database {database} at {address} was lost in the middle of a change, and another change followed; see that the connection to it is steady"
+    )]
+    InDoubt {
+        /// Name and port as configured.
+        address: String,
+        /// Its name.
+        database: String,
     },
     /// A newer release changed the database.
     #[error(

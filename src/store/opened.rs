@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use super::{
-    Answer, Archive, Bounds, Changed, Changes, Document, Documents, Edit, Edited, Embedded, Kept,
-    Kind, Mark, Postgres, Replaced, Standing, Store, StoreError, Version, Versioned,
+    Answer, Archive, Bounds, Changed, Changes, Connections, Document, Documents, Edit, Edited,
+    Embedded, Kept, Kind, Losses, Mark, Postgres, Replaced, Standing, Store, StoreError, Version,
+    Versioned,
 };
 use crate::clock::Clock;
 use crate::config::{StoreKind, StoreSettings};
@@ -85,6 +86,14 @@ impl Store for Opened {
 
     fn is_shared(&self) -> bool {
         whichever!(self, store => store.is_shared())
+    }
+
+    fn losses(&self) -> Losses {
+        whichever!(self, store => store.losses())
+    }
+
+    fn connections(&self) -> Option<Connections> {
+        whichever!(self, store => store.connections())
     }
 }
 

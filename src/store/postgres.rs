@@ -42,8 +42,8 @@ use crate::placement::{LeaseKey, LeaseRecord};
 use crate::tls::Connector;
 
 use super::{
-    Answer, Archive, Bounds, Changed, Changes, Document, Documents, Edit, Edited, Kept, Kind, Mark,
-    Replaced, Standing, Store, StoreError, Version, Versioned,
+    Answer, Archive, Bounds, Changed, Changes, Connections, Document, Documents, Edit, Edited,
+    Kept, Kind, Losses, Mark, Replaced, Standing, Store, StoreError, Version, Versioned,
 };
 use asking::Asking;
 use offset::Offset;
@@ -112,6 +112,14 @@ impl Store for Postgres {
 
     fn is_shared(&self) -> bool {
         true
+    }
+
+    fn losses(&self) -> Losses {
+        self.asking.losses().clone()
+    }
+
+    fn connections(&self) -> Option<Connections> {
+        Some(self.asking.connections())
     }
 }
 

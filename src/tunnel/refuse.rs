@@ -46,7 +46,10 @@ pub(super) async fn answer(given_up: GivenUp, stop: &Stop, tunnel: &TunnelId) {
             if awaits != Awaits::Nothing {
                 bytes.extend(encoded(&Instruction::ready(&ids::mint(None))));
             }
-            bytes.extend(farewell(&format!("{stop} (tunnel {tunnel})"), status));
+            bytes.extend(farewell(
+                &format!("{} (tunnel {tunnel})", stop.told()),
+                status,
+            ));
             guacamole.write_all(&bytes).await?;
             guacamole.flush().await
         };

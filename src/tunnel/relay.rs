@@ -242,7 +242,8 @@ async fn until(moment: Option<Instant>) {
 
 /// What is read off the stream while it passes.
 struct Watch {
-    guacd: StoodWatch,
+    framing: Framing,
+    stood_watch: StoodWatch,
     hold: Option<Hold>,
     stood: bool,
     /// guacd's `error` or `disconnect`: the number of the first `error`.
@@ -252,7 +253,8 @@ struct Watch {
 impl Watch {
     fn new(hold: Option<Hold>) -> Self {
         Self {
-            guacd: StoodWatch::new(),
+            framing: Framing::new(),
+            stood_watch: StoodWatch::new(),
             hold,
             stood: false,
             goodbye: None,
@@ -273,15 +275,19 @@ impl Watch {
     }
 
     fn see(&mut self, bytes: &[u8]) -> Result<(), FramingError> {
-        let goodbye = &mut self.goodbye;
-        let scanned = self.guacd.see(bytes, |seen| match seen.opcode() {
-            "error" if goodbye.is_none() => {
-                *goodbye = Some(seen.arg(1).and_then(|code| code.parse().ok()));
+        let (stood_watch, goodbye) = (&mut self.stood_watch, &mut self.goodbye);
+        let scanned = self.framing.scan(bytes, |seen| {
+            stood_watch.see(seen);
+            match seen.opcode() {
+                "error" if goodbye.is_none() => {
+                    *goodbye = Some(seen.arg(1).and_then(|code| code.parse().ok()));
+                }
+                "disconnect" if goodbye.is_none() => *goodbye = Some(None),
+                _ => {}
             }
-            "disconnect" if goodbye.is_none() => *goodbye = Some(None),
-            _ => {}
         });
-        if !self.stood && self.guacd.verdict() == Verdict::Stood {
+        self.stood_watch.saw_bytes(bytes.len());
+        if !self.stood && self.stood_watch.verdict() == Verdict::Stood {
             self.stood = self.hold.is_some();
             if let Some(hold) = &self.hold {
                 hold.stood();
@@ -305,7 +311,7 @@ impl Watch {
 
     /// Whether an instruction of our own may stand here.
     fn may_speak(&self) -> bool {
-        self.guacd.at_boundary()
+        self.framing.at_boundary()
     }
 
     /// guacd's own goodbye says more than the end of its stream.

@@ -257,6 +257,17 @@ impl Stop {
         }
     }
 
+    /// What the page is told: where the store is and what it is called is none
+    /// of its business.
+    pub(super) fn told(&self) -> String {
+        match self {
+            Self::Store { decision, .. } => {
+                format!("nobody can be placed now: the store does not answer (decision {decision})")
+            }
+            _ => self.to_string(),
+        }
+    }
+
     /// The decision it goes by.
     pub(super) fn decision(&self) -> Option<DecisionId> {
         match self {
@@ -304,7 +315,7 @@ impl From<Unplaced> for Stop {
         let decision = unplaced.id;
         match unplaced.error {
             PlaceError::TimedOut => Self::PlacementTimeout { decision },
-            PlaceError::Store(error) => Self::Store {
+            error @ (PlaceError::Store(_) | PlaceError::Away) => Self::Store {
                 reason: error.to_string(),
                 decision,
             },

@@ -3,6 +3,7 @@
 //! in step.
 
 mod agents;
+mod database;
 mod guacamole;
 mod guacd;
 mod hosts;

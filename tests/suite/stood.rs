@@ -124,26 +124,6 @@ fn guacd_asking_for_credentials_has_met_its_host() {
 }
 
 #[test]
-fn an_error_that_ends_behind_much_output_ends_a_desktop_that_stood() {
-    let stage = Stage::one();
-    let (mut visitor, mut peer) = stage.tunnel(&Visit::office("ann"));
-    let error = "5.error,4.lost,3.519;";
-    // The byte that tells is one of the error's own.
-    let blob = |bytes: usize| {
-        let text = "A".repeat(bytes - "4.blob,1.1,8000.;".len());
-        format!("4.blob,1.1,{}.{text};", text.len())
-    };
-    let said = [blob(8_192).repeat(15), blob(8_192 - 5), error.to_owned()].concat();
-    assert_eq!(said.len(), 131_072 - 5 + error.len());
-    peer.wire.send(&said).unwrap();
-    assert!(visitor.wire.rest().unwrap() == said.as_bytes());
-    let ended = stage.broker.ended(&stage.broker.placed("ann"));
-    let told = (&ended["phase"], &ended["status"]);
-    assert_eq!(told, (&"stood".into(), &"UPSTREAM_NOT_FOUND".into()));
-    assert_eq!(super::asking::list(&stage, "leases?user=ann").len(), 1);
-}
-
-#[test]
 fn a_mouse_and_a_sync_of_one_moment_are_no_desktop() {
     let stage = Stage::one();
     for (user, said, phase) in [

@@ -19,7 +19,7 @@ pub(crate) const USER: &str = "owner";
 pub(crate) const PASSWORD: &str = "tRsk4-9fWq-71bd";
 
 /// Runs one program until our end of its standard input is closed; a signal's name said there ends
-/// it and `start` starts it again, each answered by its process id, or 0 for none. Databases refuse
+/// it and `start` starts it again, with options, each answered by its process id, or 0 for none. Databases refuse
 /// to run as root, so it all belongs to another user then.
 const KEEPER: &str = r#"
 set -eu
@@ -30,9 +30,10 @@ prepare "$folder" >"$folder/log" 2>&1 || { echo "failed"; cat "$folder/log"; exi
 run "$folder" >>"$folder/log" 2>&1 </dev/null &
 pid=$!
 echo "$folder $pid"
-while read -r word; do
+while read -r word options; do
     if [ "$word" = start ]; then
-        run "$folder" >>"$folder/log" 2>&1 </dev/null &
+        # As they are split by blanks.
+        run "$folder" $options >>"$folder/log" 2>&1 </dev/null &
         pid=$!
         echo "$pid"
     else
@@ -50,22 +51,25 @@ pub(crate) struct Server {
     keeper: Child,
     #[allow(dead_code, reason = "only tests of brokers stop it for a while")]
     answers: BufReader<ChildStdout>,
+    address: &'static str,
     pub(crate) port: u16,
     folder: PathBuf,
     pid: String,
 }
 
 impl Server {
-    fn start(port: u16, script: &str) -> Self {
-        let mut keeper = match is_root() {
-            true => {
-                let mut command = Command::new("setpriv");
-                command.args(["--reuid=nobody", "--regid=nogroup", "--clear-groups", "sh"]);
-                command
-            }
-            false => Command::new("sh"),
-        };
-        let mut keeper = keeper
+    fn start(address: &'static str, port: u16, script: &str) -> Self {
+        let mut command = Command::new("sh");
+        if is_root() {
+            command = Command::new(AS_NOBODY[0]);
+            command.args(&AS_NOBODY[1..]).arg("sh");
+        }
+        Self::start_by(command, address, port, script)
+    }
+
+    /// By a command that runs a shell as a user who may run databases.
+    fn start_by(mut command: Command, address: &'static str, port: u16, script: &str) -> Self {
+        let mut keeper = command
             .args(["-c", &format!("{script}\n{KEEPER}")])
             .current_dir("/")
             .stdin(Stdio::piped())
@@ -86,7 +90,13 @@ impl Server {
             pid: pid.to_owned(),
             keeper,
             answers: out,
+            address,
         }
+    }
+
+    /// Where it listens.
+    pub(crate) fn address(&self) -> std::net::SocketAddr {
+        (self.address.parse::<std::net::IpAddr>().unwrap(), self.port).into()
     }
 
     /// What it has written to its log.
@@ -111,15 +121,19 @@ impl Server {
         self.tell(if at_once { "QUIT" } else { "INT" });
     }
 
-    /// Starts it again with what it had; it lets everybody in once this returns.
-    #[allow(dead_code, reason = "only tests of brokers stop it for a while")]
+    /// Starts it again with what it had; it listens once this returns.
     pub(crate) fn start_again(&mut self) {
-        self.pid = self.tell("start");
+        self.start_with("");
+    }
+
+    /// The same with more options of `postgres`.
+    pub(crate) fn start_with(&mut self, options: &str) {
+        self.pid = self.tell(&format!("start {options}"));
         self.wait_until_it_listens();
+        // It lets nobody in before it has recovered.
         self.psql("postgres", "SELECT 1");
     }
 
-    #[allow(dead_code, reason = "only tests of brokers stop it for a while")]
     fn tell(&mut self, word: &str) -> String {
         let keeper = self.keeper.stdin.as_mut().unwrap();
         keeper.write_all(format!("{word}\n").as_bytes()).unwrap();
@@ -134,12 +148,13 @@ impl Server {
         let children = children.unwrap_or_default();
         // It goes first: then it starts no more. One that has just ended hears nothing.
         let all = std::iter::once(pid.as_str()).chain(children.split_whitespace());
-        let _ = Command::new("kill").arg(signal).args(all).status();
+        let mut kill = Command::new("kill");
+        let _ = kill.arg(signal).args(all).stderr(Stdio::null()).status();
     }
 
     fn wait_until_it_listens(&mut self) {
         let until = Instant::now() + Duration::from_secs(30);
-        while std::net::TcpStream::connect(("127.0.0.1", self.port)).is_err() {
+        while std::net::TcpStream::connect((self.address, self.port)).is_err() {
             assert!(Instant::now() < until, "it does not listen: {}", self.log());
             assert!(self.keeper.try_wait().unwrap().is_none(), "{}", self.log());
             std::thread::sleep(Duration::from_millis(20));
@@ -162,7 +177,7 @@ fn is_root() -> bool {
 }
 
 /// The newest PostgreSQL of this machine.
-fn programs() -> Option<PathBuf> {
+pub(crate) fn programs() -> Option<PathBuf> {
     let releases = fs::read_dir("/usr/lib/postgresql").ok()?;
     let folders = releases.filter_map(|entry| Some(entry.ok()?.path().join("bin")));
     let mut folders: Vec<_> = folders.filter(|bin| bin.join("initdb").exists()).collect();
@@ -172,7 +187,7 @@ fn programs() -> Option<PathBuf> {
 
 const POOLER: &str = "/usr/sbin/pgbouncer";
 
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.local_addr().unwrap().port()
 }
@@ -185,18 +200,109 @@ pub(crate) fn server() -> Option<Server> {
 
 /// The same with options of `postgres`.
 pub(crate) fn server_with(options: &str) -> Option<Server> {
+    started("127.0.0.1", free_port(), options, None)
+}
+
+/// The same on an address and port of the test's choice.
+pub(crate) fn server_at(address: &'static str, port: u16) -> Option<Server> {
+    started(address, port, "-c fsync=off", None)
+}
+
+/// A disk of a few MiB in the server's own view of the machine.
+pub(crate) struct SmallDisk {
+    /// Where the server finds it.
+    pub(crate) inside: PathBuf,
+    /// Where everybody else does.
+    pub(crate) outside: PathBuf,
+}
+
+/// One with a small disk besides its own; `None`, said loudly, without root.
+pub(crate) fn server_on_small_disk() -> Option<Server> {
+    let may = Command::new("unshare").args(["--mount", "true"]).status();
+    if !may.is_ok_and(|status| status.success()) {
+        skipped("root, for a mount namespace; it");
+        return None;
+    }
+    let port = free_port();
+    let script = script("127.0.0.1", port, "-c fsync=off", None)?;
+    // Nobody else looks there: it is seen in that namespace alone.
+    let mount = format!(
+        "mount -t tmpfs -o size=4m,mode=700,uid=$(id -u nobody) tmpfs {SMALL_DISK} && exec \"$@\""
+    );
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", &mount, "sh"]);
+    command.args(AS_NOBODY).arg("sh");
+    let mut server = Server::start_by(command, "127.0.0.1", port, &script);
+    server.wait_until_it_listens();
+    Some(server)
+}
+
+const SMALL_DISK: &str = "/mnt";
+const AS_NOBODY: [&str; 4] = [
+    "setpriv",
+    "--reuid=nobody",
+    "--regid=nogroup",
+    "--clear-groups",
+];
+
+impl Server {
+    pub(crate) fn small_disk(&self) -> SmallDisk {
+        SmallDisk {
+            inside: SMALL_DISK.into(),
+            outside: format!("/proc/{}/root{SMALL_DISK}", self.pid).into(),
+        }
+    }
+}
+
+/// A standby that knows what the server knows at this moment, and takes over: of what is written
+/// to the server from now on it never heard.
+pub(crate) fn standby_of(server: &Server, address: &'static str, port: u16) -> Option<Server> {
+    let options = "-c fsync=off -c log_statement=all";
+    started(address, port, options, Some(server.address()))
+}
+
+fn started(
+    address: &'static str,
+    port: u16,
+    options: &str,
+    from: Option<std::net::SocketAddr>,
+) -> Option<Server> {
+    let script = script(address, port, options, from)?;
+    let mut server = Server::start(address, port, &script);
+    server.wait_until_it_listens();
+    Some(server)
+}
+
+/// What prepares and runs one.
+fn script(
+    address: &str,
+    port: u16,
+    options: &str,
+    from: Option<std::net::SocketAddr>,
+) -> Option<String> {
     let Some(bin) = programs() else {
         skipped("postgresql-15");
         return None;
     };
-    let (bin, port) = (bin.display().to_string(), free_port());
+    let bin = bin.display().to_string();
+    let data = match from {
+        None => format!(
+            "'{bin}/initdb' --no-sync --username={USER} --pwfile=\"$1/password\" \
+             --auth=scram-sha-256 --encoding=UTF8 --locale=C.UTF-8 --pgdata=\"$1/data\""
+        ),
+        Some(from) => format!(
+            "PGPASSWORD='{PASSWORD}' '{bin}/pg_basebackup' --no-sync --checkpoint=fast \
+             -h {} -p {} -U {USER} -D \"$1/data\"",
+            from.ip(),
+            from.port()
+        ),
+    };
     // TLS is offered and not demanded, by a certificate that says nothing.
-    let script = format!(
+    Some(format!(
         r#"
 prepare() {{
     printf %s '{PASSWORD}' >"$1/password"
-    '{bin}/initdb' --no-sync --username={USER} --pwfile="$1/password" --auth=scram-sha-256 \
-        --encoding=UTF8 --locale=C.UTF-8 --pgdata="$1/data"
+    {data}
     openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 \
         -subj /CN=db.example.com -addext subjectAltName=DNS:db.example.com \
         -addext basicConstraints=critical,CA:FALSE \
@@ -206,15 +312,14 @@ prepare() {{
     chmod 755 "$1"
 }}
 run() {{
-    exec '{bin}/postgres' -D "$1/data" -c listen_addresses=127.0.0.1 -c port={port} {options} \
+    data=$1/data
+    shift
+    exec '{bin}/postgres' -D "$data" -c listen_addresses={address} -c port={port} \
         -c unix_socket_directories= -c ssl=on -c max_connections=200 \
-        -c log_line_prefix='%d %p '
+        -c log_line_prefix='%d %p ' {options} "$@"
 }}
 "#
-    );
-    let mut server = Server::start(port, &script);
-    server.wait_until_it_listens();
-    Some(server)
+    ))
 }
 
 /// A pooler in transaction mode before a server.
@@ -246,7 +351,7 @@ INI
 run() {{ exec {POOLER} "$1/pgbouncer.ini"; }}
 "#
     );
-    let mut pooler = Server::start(port, &script);
+    let mut pooler = Server::start("127.0.0.1", port, &script);
     pooler.wait_until_it_listens();
     Some(pooler)
 }
@@ -274,7 +379,7 @@ impl Server {
         let until = Instant::now() + Duration::from_secs(30);
         loop {
             let asked = Command::new(bin.join("psql"))
-                .args(["-h", "127.0.0.1", "-p", &self.port.to_string(), "-U", USER])
+                .args(["-h", self.address, "-p", &self.port.to_string(), "-U", USER])
                 .args(["-d", database, "-v", "ON_ERROR_STOP=1", "-Atqc", sql])
                 .env("PGPASSWORD", PASSWORD)
                 .output()

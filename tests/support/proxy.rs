@@ -37,7 +37,8 @@ pub(crate) struct FaultProxy {
 }
 
 struct Network {
-    to: SocketAddr,
+    /// Nowhere: connections are reset.
+    to: Mutex<Option<SocketAddr>>,
     faults: Mutex<Faults>,
     /// The connections that run.
     links: Mutex<Vec<Arc<Link>>>,
@@ -78,7 +79,7 @@ impl FaultProxy {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = listener.local_addr().unwrap();
         let network = Arc::new(Network {
-            to,
+            to: Mutex::new(Some(to)),
             faults: Mutex::new(Faults {
                 latency: Duration::ZERO,
                 jitter: Duration::ZERO,
@@ -146,6 +147,17 @@ impl FaultProxy {
         self.change(|faults| faults.silent = true);
     }
 
+    /// Connections made from now on lead there; those that run stay where they are.
+    pub(crate) fn lead_to(&self, to: SocketAddr) {
+        *self.network.to.lock().unwrap() = Some(to);
+    }
+
+    /// As where nobody listens: connections that run are reset, and so is whoever dials.
+    pub(crate) fn cut(&self) {
+        *self.network.to.lock().unwrap() = None;
+        self.reset();
+    }
+
     /// Resets every connection that runs, on both sides.
     pub(crate) fn reset(&self) {
         let links = std::mem::take(&mut *self.network.links.lock().unwrap());
@@ -185,7 +197,8 @@ impl Network {
     }
 
     fn connect(self: Arc<Self>, from: TcpStream) {
-        let Ok(to) = TcpStream::connect(self.to) else {
+        let to = *self.to.lock().unwrap();
+        let Some(Ok(to)) = to.map(TcpStream::connect) else {
             return reset(&from);
         };
         for end in [&from, &to] {

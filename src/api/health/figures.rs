@@ -20,6 +20,7 @@ impl Health {
         self.tell_load(&mut page);
         self.tell_guacd(&mut page);
         self.tell_losses(&mut page);
+        self.tell_store(&mut page);
         self.tell_certificates(&mut page);
         let reload = self.reload.as_ref();
         let is_ok = reload.is_none_or(|reload| reload.state().is_ok());

@@ -12,8 +12,10 @@ pub(super) struct Found(Vec<(&'static str, State)>);
 
 /// How one part is.
 #[derive(Debug, PartialEq, Eq)]
-enum State {
+pub(super) enum State {
     Well,
+    /// Well, and what there is to know besides.
+    Busy(String),
     /// Not well, and no reason to send users elsewhere.
     Degraded(String),
     /// Users are better sent elsewhere.
@@ -53,15 +55,6 @@ impl Health {
                 "the files have faults; generation {} stays in force",
                 state.generation
             )),
-        }
-    }
-
-    fn store(&self) -> State {
-        match self.metrics.is_store_up() {
-            true => State::Well,
-            false => {
-                State::Degraded("it fails or does not answer; nobody new is placed".to_owned())
-            }
         }
     }
 
@@ -126,6 +119,7 @@ impl Found {
             for (part, state) in &self.0 {
                 let told = match state {
                     State::Well => writeln!(text, "{part}: ok"),
+                    State::Busy(facts) => writeln!(text, "{part}: ok: {facts}"),
                     State::Degraded(why) => writeln!(text, "{part}: degraded: {why}"),
                     State::Unready(why) => writeln!(text, "{part}: not ready: {why}"),
                 };
@@ -142,7 +136,7 @@ impl Found {
         let mut states = self.0.iter();
         let unready = states.find_map(|(_, state)| match state {
             State::Unready(why) => Some(*why),
-            State::Well | State::Degraded(_) => None,
+            State::Well | State::Busy(_) | State::Degraded(_) => None,
         });
         let degraded = self.0.iter();
         let degraded = degraded.filter(|(_, state)| matches!(state, State::Degraded(_)));

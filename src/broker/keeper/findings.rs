@@ -89,6 +89,11 @@ impl Keeper {
 
     pub(super) async fn heed(&mut self, host: HostId, finding: Finding) {
         let leases = &self.leases;
+        let is_known_here = matches!(finding, Finding::Shown(_));
+        if leases.gate.is_shut() && !is_known_here {
+            // Nobody waits here for a store that is away: holds come first.
+            return;
+        }
         let written = match finding {
             Finding::Shown(tunnel) => {
                 for kept in self.of(&tunnel) {
@@ -136,6 +141,7 @@ impl Keeper {
                 ..State::default()
             },
             due: now,
+            is_elsewhere: false,
             claim,
         };
         if self.leases.is_open(&kept.claim.host, &kept.claim.tunnel) {

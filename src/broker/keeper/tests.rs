@@ -95,6 +95,7 @@ fn kept(claim: Claim, news: &[(News, u32)], start: Instant) -> Kept {
         claim,
         state,
         due: start,
+        is_elsewhere: false,
     }
 }
 

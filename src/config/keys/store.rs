@@ -1,7 +1,7 @@
 //! The keys of `[store]`.
 
 use super::super::form::{Form, Key, key};
-use super::super::words::{STORES, spelt};
+use super::super::words::{DEGRADED, STORES, spelt};
 use super::{ms, s};
 
 pub(in crate::config) const STORE: &[Key] = &[
@@ -80,4 +80,10 @@ pub(in crate::config) const STORE: &[Key] = &[
         "Time for one answer of the database, the wait for a free connection included.",
     )
     .or("\"3s\""),
+    key(
+        "degraded",
+        Form::Word(|| spelt(DEGRADED)),
+        "Who is placed while the database is away: refuse lets nobody in, existing-lease those whose lease was known last and still runs, on its host.",
+    )
+    .or("\"refuse\""),
 ];

@@ -10,11 +10,11 @@ use tokio_postgres::types::{ToSql, Type};
 
 use super::dial::Dialer;
 use super::error::{Effect, Whereabouts, effect};
-use super::pool::{Lent, Pool, lend, pool};
+use super::pool::{Lent, Pool, connections, lend, pool};
 use crate::clock::Clock;
 use crate::config::PostgresSettings;
 use crate::placement::Timestamp;
-use crate::store::StoreError;
+use crate::store::{Connections, Losses, StoreError};
 use crate::tls::Connector;
 
 /// Between two tries; doubled each time.
@@ -75,9 +75,13 @@ impl Asking {
         self.dialer.whereabouts()
     }
 
-    /// How many connections were lost so far.
-    pub(super) fn losses(&self) -> u64 {
+    /// Connections that were lost.
+    pub(super) fn losses(&self) -> &Losses {
         self.dialer.losses()
+    }
+
+    pub(super) fn connections(&self) -> Connections {
+        connections(&self.pool)
     }
 
     fn patience(&self) -> Duration {
@@ -167,13 +171,11 @@ impl Asking {
                     }
                     // Left as it is, so that the connection is given up.
                     Effect::WrongDatabase => {
-                        self.dialer.note_loss();
+                        self.dialer.losses().note();
                         Failed::Before(said)
                     }
-                    Effect::Unknown => {
-                        self.dialer.note_loss();
-                        Failed::Lost(said)
-                    }
+                    // Where the connection ended, it was noted by then.
+                    Effect::Unknown => Failed::Lost(said),
                 })
             }
         }

@@ -50,7 +50,7 @@ impl Postgres {
         let deadline = self.asking.deadline();
         let mut since = since;
         loop {
-            let losses = self.asking.losses();
+            let losses = self.asking.losses().count();
             if since.losses != losses {
                 since = Mark::default();
             }
@@ -64,7 +64,7 @@ impl Postgres {
             let is_whole = since.transaction == 0;
             let is_continued = since.server == moment.server
                 && moment.at.saturating_sub(since.at) <= TRUSTED
-                && self.asking.losses() == losses;
+                && self.asking.losses().count() == losses;
             if !is_whole && !is_continued {
                 since = Mark::default();
                 continue;

@@ -4,7 +4,6 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -16,10 +15,11 @@ use tokio::time::{Instant, timeout_at};
 use tokio_postgres::config::SslMode;
 use tokio_postgres::tls::{ChannelBinding, NoTls, TlsConnect, TlsStream};
 use tokio_postgres::{Client, Config, Connection};
+use tokio_util::task::AbortOnDropHandle;
 
 use super::error::{Cause, Whereabouts};
 use crate::config::PostgresSettings;
-use crate::store::StoreError;
+use crate::store::{Losses, StoreError};
 use crate::tls::{ConnectError, Connector, Stream};
 
 /// A database that went silent is noticed in this time though nobody asks it.
@@ -36,7 +36,7 @@ pub(super) struct Dialer {
     login: Config,
     tls: Option<Connector>,
     /// Connections that were lost so far.
-    losses: AtomicU64,
+    losses: Losses,
 }
 
 impl Dialer {
@@ -57,7 +57,7 @@ impl Dialer {
             settings,
             login,
             tls,
-            losses: AtomicU64::new(0),
+            losses: Losses::default(),
         }
     }
 
@@ -65,13 +65,10 @@ impl Dialer {
         &self.settings
     }
 
-    pub(super) fn losses(&self) -> u64 {
-        self.losses.load(Ordering::SeqCst)
-    }
-
-    /// A connection was lost: whoever answers on the next one may know less.
-    pub(super) fn note_loss(&self) {
-        self.losses.fetch_add(1, Ordering::SeqCst);
+    /// Connections that were lost: whoever answers on the next one may know
+    /// less.
+    pub(super) fn losses(&self) -> &Losses {
+        &self.losses
     }
 
     pub(super) fn whereabouts(&self) -> Whereabouts {
@@ -118,31 +115,40 @@ impl Dialer {
             Some(connector) => {
                 let handshake = Handshake(connector.clone());
                 let (client, connection) = self.login.connect_raw(socket, handshake).await?;
-                moved_along(client, connection)
+                moved_along(client, connection, &self.losses)
             }
             None => {
                 let (client, connection) = self.login.connect_raw(socket, NoTls).await?;
-                moved_along(client, connection)
+                moved_along(client, connection, &self.losses)
             }
         };
+        // One that is given up here is closed without a farewell.
+        let task = AbortOnDropHandle::new(task);
         let reads = "SELECT current_setting('transaction_read_only') = 'on'";
         let row = client.query_typed_one(reads, &[]).await?;
         match row.try_get(0)? {
             true => Err(Cause::ReadOnly),
-            false => Ok((client, task)),
+            false => Ok((client, task.detach())),
         }
     }
 }
 
 /// The connection is moved along by a task of its own.
-pub(super) fn moved_along<S, T>(client: Client, connection: Connection<S, T>) -> Connected
+pub(super) fn moved_along<S, T>(
+    client: Client,
+    connection: Connection<S, T>,
+    losses: &Losses,
+) -> Connected
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
+    let losses = losses.clone();
     let task = tokio::spawn(async move {
-        // Whoever asks next is told; what it says besides is of no use to us.
-        let _ = connection.await;
+        // One that we close ends well. Whoever asks next is told what it said.
+        if connection.await.is_err() {
+            losses.note();
+        }
     });
     (client, task)
 }

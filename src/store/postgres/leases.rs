@@ -150,11 +150,11 @@ impl Postgres {
     }
 
     pub(super) fn in_doubt(&self) -> StoreError {
-        self.asking.whereabouts().unusable(
-            "the connection was lost in the middle of a change, and another change followed"
-                .to_owned(),
-            "see that the connection to it is steady",
-        )
+        let whereabouts = self.asking.whereabouts();
+        StoreError::InDoubt {
+            address: whereabouts.address,
+            database: whereabouts.database,
+        }
     }
 
     /// What a row that begins with moment, version and record says.

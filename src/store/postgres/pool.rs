@@ -5,19 +5,24 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use deadpool_postgres::{
     Connect, Hook, HookError, Manager, ManagerConfig, Object, PoolError, QueueMode, RecyclingMethod,
 };
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 use tokio_postgres::{Client, Config, Error};
 
 use super::arrivals::{Arrivals, Dial};
 use super::carried::{carried, carry};
 use super::dial::{Dialer, moved_along};
-use crate::store::StoreError;
+use crate::store::{Connections, Losses, StoreError};
 
 pub(super) type Pool = deadpool_postgres::Pool;
+
+/// Who is asked and says nothing for so long may be gone without a word.
+const SILENT: Duration = Duration::from_secs(1);
 
 /// One connection, for one call.
 pub(super) struct Lent {
@@ -25,6 +30,8 @@ pub(super) struct Lent {
     object: Option<Object>,
     /// It was asked something that it has not answered.
     owes_answer: AtomicBool,
+    since: Instant,
+    losses: Losses,
 }
 
 impl Lent {
@@ -46,12 +53,21 @@ impl Drop for Lent {
             // Out of the pool, and closed without a farewell: one that is
             // silent would not take it either.
             drop(self.object.take().map(Object::take));
+            if self.since.elapsed() >= SILENT {
+                self.losses.note();
+            }
         }
     }
 }
 
 /// Makes the pool's connections. What they are made with the dialer knows.
-struct Dialling(Arc<Arrivals<(Client, JoinHandle<()>)>>);
+struct Dialling {
+    arrivals: Arc<Arrivals<Arrival>>,
+    losses: Losses,
+}
+
+/// A connection, and since when there was no loss that it does not know of.
+type Arrival = ((Client, JoinHandle<()>), std::time::Instant);
 
 type Connected = Result<(Client, JoinHandle<()>), Error>;
 
@@ -61,11 +77,11 @@ impl Connect for Dialling {
         _: &Config,
     ) -> std::pin::Pin<Box<dyn Future<Output = Connected> + Send + '_>> {
         Box::pin(async {
-            match self.0.next().await {
-                Ok(connected) => Ok(connected),
+            match self.arrivals.next().await {
+                Ok((connected, _)) => Ok(connected),
                 Err(reason) => {
                     let (client, connection) = carry(reason).await?;
-                    Ok(moved_along(client, connection))
+                    Ok(moved_along(client, connection, &self.losses))
                 }
             }
         })
@@ -74,30 +90,52 @@ impl Connect for Dialling {
 
 pub(super) fn pool(dialer: Arc<Dialer>) -> Result<Pool, StoreError> {
     let most = dialer.settings().pool_size;
-    let noted = Arc::clone(&dialer);
+    let losses = dialer.losses().clone();
     let config = ManagerConfig {
         recycling_method: RecyclingMethod::Fast,
     };
     let dial = move || -> Dial<_> {
         let dialer = Arc::clone(&dialer);
-        Box::pin(async move { dialer.dial().await })
+        Box::pin(async move {
+            let began = std::time::Instant::now();
+            Ok((dialer.dial().await?, began))
+        })
     };
-    let arrivals = Arrivals::new(dial, |(client, _)| !client.is_closed());
-    let manager = Manager::from_connect(Config::new(), Dialling(arrivals), config);
+    let lost = losses.clone();
+    let arrivals = Arrivals::new(dial, move |((client, _), began)| {
+        !client.is_closed() && !lost.any_since(*began)
+    });
+    let dialling = Dialling {
+        arrivals,
+        losses: losses.clone(),
+    };
+    let manager = Manager::from_connect(Config::new(), dialling, config);
     let pool = Pool::builder(manager)
         .max_size(most)
         // The one used last is the one most likely to be good.
         .queue_mode(QueueMode::Lifo)
-        .pre_recycle(Hook::sync_fn(move |client, _| match client.is_closed() {
-            false => Ok(()),
-            true => {
-                noted.note_loss();
-                Err(HookError::message("lost"))
+        // One that is older than the last loss may lead to a server that is
+        // the right one no more.
+        .pre_recycle(Hook::sync_fn(move |client, metrics| {
+            match client.is_closed() || losses.any_since(metrics.created) {
+                false => Ok(()),
+                true => Err(HookError::message("lost")),
             }
         }))
         .build();
     // It fails with timeouts and no runtime only, and there are none.
     pool.map_err(|_| StoreError::Closed)
+}
+
+/// How connections are used.
+pub(super) fn connections(pool: &Pool) -> Connections {
+    let status = pool.status();
+    Connections {
+        in_use: status.size.saturating_sub(status.available),
+        idle: status.available,
+        most: status.max_size,
+        waiting: status.waiting,
+    }
 }
 
 /// A connection that is good as far as is known.
@@ -114,5 +152,7 @@ pub(super) async fn lend(pool: &Pool, dialer: &Dialer) -> Result<Lent, StoreErro
     Ok(Lent {
         object: Some(lent?),
         owes_answer: AtomicBool::new(false),
+        since: Instant::now(),
+        losses: dialer.losses().clone(),
     })
 }

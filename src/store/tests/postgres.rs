@@ -8,6 +8,7 @@ use crate::clock::Clock;
 use crate::config::{HostPort, PostgresSettings, Secret};
 use server::{PASSWORD, Server, USER};
 
+#[allow(dead_code, reason = "the suite uses the rest of it")]
 #[path = "../../../tests/support/postgres.rs"]
 mod server;
 

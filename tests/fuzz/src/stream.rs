@@ -18,7 +18,7 @@ pub(super) struct Read {
 pub(super) fn read(limits: Limits, chunks: &[&[u8]]) -> Read {
     let mut decoder = Decoder::new(limits);
     let (mut instructions, mut ends, mut error) = (Vec::new(), Vec::new(), None);
-    let (mut at, mut mid_instruction) = (0, false);
+    let mut at = 0;
     'chunks: for chunk in chunks {
         let mut rest = *chunk;
         while !rest.is_empty() {
@@ -27,8 +27,8 @@ pub(super) fn read(limits: Limits, chunks: &[&[u8]]) -> Read {
                     assert!(decoded.instruction.is_some() || decoded.consumed == rest.len());
                     at += decoded.consumed;
                     rest = &rest[decoded.consumed..];
-                    mid_instruction = decoded.instruction.is_none();
                     if let Some(instruction) = decoded.instruction {
+                        assert!(!decoder.is_mid_instruction());
                         instructions.push(instruction);
                         ends.push(at);
                     }
@@ -42,7 +42,7 @@ pub(super) fn read(limits: Limits, chunks: &[&[u8]]) -> Read {
         }
     }
     Read {
-        mid_instruction: error.is_none() && mid_instruction,
+        mid_instruction: error.is_none() && decoder.is_mid_instruction(),
         instructions,
         ends,
         error,

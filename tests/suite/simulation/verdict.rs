@@ -267,6 +267,7 @@ pub(super) fn word(outcome: &Outcome) -> &'static str {
             Reason::Reconnect(_) => "placed on a session in use",
             Reason::Lease => "placed by lease",
             Reason::Score => "placed by score",
+            Reason::Degraded => "placed by what was known last",
         },
     }
 }
