@@ -12,9 +12,10 @@
 mod findings;
 mod regain;
 mod watch;
+mod writing;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
@@ -25,8 +26,8 @@ use tracing::{debug, info, warn};
 use super::Leases;
 use crate::audit::Audit;
 use crate::placement::{
-    FarmId, Finding, HostId, LeaseKey, LeaseRecord, Origin, RENEWAL, Timestamp, Trust, TunnelId,
-    UNSEEN, UserKey,
+    FarmId, Finding, HostId, LeaseKey, LeaseRecord, Origin, RENEWAL, Trust, TunnelId, UNSEEN,
+    UserKey,
 };
 use crate::store::StoreError;
 
@@ -446,71 +447,6 @@ impl Keeper {
 fn graver(known: Option<StoreError>, another: StoreError) -> Option<StoreError> {
     let is_away = |it: &StoreError| matches!(it, StoreError::Database { .. });
     Some(known.filter(is_away).unwrap_or(another))
-}
-
-impl Leases {
-    /// Removes from every record what has run out.
-    pub(super) async fn sweep(&self, now: Timestamp) -> Result<(), StoreError> {
-        for (key, _) in self.store.all().await? {
-            self.update(&key, |record| record.expire(now)).await?;
-        }
-        Ok(())
-    }
-
-    /// Writes what is known of a tunnel at `asked`. Where another tunnel holds
-    /// the lease on another host, that.
-    async fn tell(
-        &self,
-        kept: &Kept,
-        lease: Duration,
-        asked: Instant,
-    ) -> Result<Option<HostId>, StoreError> {
-        let now = self.clock.now();
-        let Kept { claim, state, .. } = kept;
-        let Claim {
-            farm,
-            host,
-            tunnel,
-            user,
-            ..
-        } = claim;
-        let confirmed = state.is_confirmed(asked);
-        let elsewhere = Mutex::new(None);
-        let written = self.update(&claim.key, |record| {
-            let mut found = None;
-            // Believed once, it stays so, even where its hold has run out.
-            let trust = match state.doubtful && !confirmed {
-                true => Trust::Doubtful,
-                false => Trust::Plain,
-            };
-            if confirmed {
-                record.confirm(tunnel);
-            }
-            let counts = state.stood.is_some() || state.ended.is_none();
-            if counts && !record.tunnels(now).any(|known| known == tunnel) {
-                // Its hold ran out while we were stopped or the store was away,
-                // or in doubt it went without one. Where another tunnel holds
-                // the lease elsewhere it still does.
-                if !record.claim(farm, host, tunnel, trust, now) {
-                    found = record.view(farm, now).map(|view| view.host.clone());
-                }
-                claim.tell_origin(record);
-            }
-            if state.stood.is_some() {
-                record.stood(tunnel, user, lease, now);
-            } else if state.ended.is_none() {
-                record.renew_claim(tunnel, now);
-            }
-            if state.ended.is_some() {
-                record.end(tunnel, lease, now);
-            }
-            *elsewhere.lock().unwrap_or_else(PoisonError::into_inner) = found;
-        });
-        written.await?;
-        Ok(elsewhere
-            .into_inner()
-            .unwrap_or_else(PoisonError::into_inner))
-    }
 }
 
 #[cfg(test)]

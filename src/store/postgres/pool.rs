@@ -66,8 +66,20 @@ struct Dialling {
     losses: Losses,
 }
 
-/// A connection, and since when there was no loss that it does not know of.
-type Arrival = ((Client, JoinHandle<()>), std::time::Instant);
+/// A connection that nobody has yet.
+struct Arrival {
+    client: Client,
+    task: JoinHandle<()>,
+    began: std::time::Instant,
+    losses: Losses,
+}
+
+impl Arrival {
+    /// As in the pool: no older than the last loss.
+    fn is_good(&self) -> bool {
+        !self.client.is_closed() && !self.losses.any_since(self.began)
+    }
+}
 
 type Connected = Result<(Client, JoinHandle<()>), Error>;
 
@@ -78,7 +90,7 @@ impl Connect for Dialling {
     ) -> std::pin::Pin<Box<dyn Future<Output = Connected> + Send + '_>> {
         Box::pin(async {
             match self.arrivals.next().await {
-                Ok((connected, _)) => Ok(connected),
+                Ok(Arrival { client, task, .. }) => Ok((client, task)),
                 Err(reason) => {
                     let (client, connection) = carry(reason).await?;
                     Ok(moved_along(client, connection, &self.losses))
@@ -98,13 +110,16 @@ pub(super) fn pool(dialer: Arc<Dialer>) -> Result<Pool, StoreError> {
         let dialer = Arc::clone(&dialer);
         Box::pin(async move {
             let began = std::time::Instant::now();
-            Ok((dialer.dial().await?, began))
+            let (client, task) = dialer.dial().await?;
+            Ok(Arrival {
+                client,
+                task,
+                began,
+                losses: dialer.losses().clone(),
+            })
         })
     };
-    let lost = losses.clone();
-    let arrivals = Arrivals::new(dial, move |((client, _), began)| {
-        !client.is_closed() && !lost.any_since(*began)
-    });
+    let arrivals = Arrivals::new(dial, Arrival::is_good);
     let dialling = Dialling {
         arrivals,
         losses: losses.clone(),
