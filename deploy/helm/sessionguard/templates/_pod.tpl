@@ -55,8 +55,14 @@ preStop:
     - configMapRef:
         name: sessionguard-store
   {{- end }}
-  {{- if or (eq $store.kind "postgres") .Values.api.enabled }}
+  {{- $own := eq .Values.shape "own-deployment" }}
+  {{- if or $own (eq $store.kind "postgres") .Values.api.enabled }}
   env:
+    {{- if $own }}
+    - name: SESSIONGUARD_LISTEN__ADVERTISE
+      valueFrom:
+        fieldRef: {fieldPath: status.podIP}
+    {{- end }}
     {{- if eq $store.kind "postgres" }}
     - name: SESSIONGUARD_DATABASE_PASSWORD
       valueFrom:
