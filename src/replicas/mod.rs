@@ -138,7 +138,7 @@ impl Replicas {
     }
 
     /// The replica whose ids carry this tag, where it is there and another
-    /// than we are. As of [`STALENESS`] ago; where the store does not answer, as it
+    /// than we are. As of 250 ms ago; where the store does not answer, as it
     /// was known last.
     pub async fn find(&self, tag: Tag) -> Option<Neighbour> {
         if tag == self.me {

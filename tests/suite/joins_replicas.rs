@@ -286,7 +286,7 @@ fn ids_of_nobody_lead_nowhere() {
         of_owner.id.clone(),
         format!("${}", uuid::Uuid::new_v4()),
         id.to_uppercase(),
-        id.replacen("-8", "-4", 1),
+        format!("{}4{}", &id[..15], &id[16..]),
     ] {
         let refusal = Visit::join(&unknown).refused_at(&two.other);
         assert_eq!(refusal.code, 0x204, "{unknown}: {}", refusal.text);
