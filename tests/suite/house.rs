@@ -196,7 +196,7 @@ const OWNED: &[(&str, &str)] = &[
     ("prometheus_client", "metrics"),
     ("listenfd::", "entrance"),
     ("sd_notify::", "supervisor"),
-    ("moka", "broker"),
+    ("moka", "broker replicas"),
 ];
 
 /// The only files that speak HTTP besides those of the room `api`.

@@ -1,6 +1,7 @@
-/* Lets the sockets of the one process that loads it lie about what they took: of bytes that hold
- * the text in LYING_SOCKET_MARK, one more than there were. No reader of the answer expects that,
- * and Rust's panics. */
+/* Lets the sockets of the one process that loads it lie: of bytes that hold the text in
+ * LYING_SOCKET_MARK they took one more than there were, and with the text in LYING_SOCKET_READ_MARK
+ * they filled one more than there was room for. No reader of the answer expects that, and Rust's
+ * panics. */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
@@ -15,4 +16,13 @@ ssize_t send(int socket, const void *bytes, size_t length, int flags)
     if (mark && taken == (ssize_t)length && memmem(bytes, length, mark, strlen(mark)))
         taken++;
     return taken;
+}
+
+ssize_t recv(int socket, void *bytes, size_t length, int flags)
+{
+    ssize_t filled = syscall(SYS_recvfrom, socket, bytes, length, flags, NULL, NULL);
+    const char *mark = getenv("LYING_SOCKET_READ_MARK");
+    if (mark && filled > 0 && memmem(bytes, filled, mark, strlen(mark)))
+        filled = length + 1;
+    return filled;
 }
