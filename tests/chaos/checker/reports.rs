@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::super::history::{Event, What};
+use super::super::history::{Event, Replica, What};
 use super::Violation;
 use super::picture::{Picture, Span};
 
@@ -42,10 +42,11 @@ fn kept(events: &[Event]) -> Vec<Violation> {
     found
 }
 
-/// A report that comes after a newer one was heard is no news, at whichever replica.
+/// A report that comes after a newer one was heard is no news, at whichever
+/// replica: where one of the two is cut off, the other cannot know.
 fn taken(picture: &Picture<'_>) -> Vec<Violation> {
     let mut made = BTreeMap::new();
-    let mut newest: BTreeMap<_, Vec<(u64, &Event)>> = BTreeMap::new();
+    let mut newest: BTreeMap<_, Vec<(u64, Replica, &Event)>> = BTreeMap::new();
     let mut found = Vec::new();
     for event in picture.events {
         match event.what {
@@ -61,20 +62,22 @@ fn taken(picture: &Picture<'_>) -> Vec<Violation> {
                     continue;
                 };
                 let heard = newest.entry(host).or_default();
-                let newer = heard
-                    .iter()
-                    .find(|(other, at)| *other > seq && at.at.plus(TOLD) < sent.at);
-                let lately = Span {
-                    from: sent.at.minus(RECOVERED),
+                let lately = |since: &Event| Span {
+                    from: since.at.minus(RECOVERED),
                     to: event.at,
                 };
-                if let Some((_, newer)) = newer
-                    && !picture.is_troubled(replica, lately, TOLD)
+                let newer = heard.iter().find(|(other, teller, at)| {
+                    *other > seq
+                        && at.at.plus(TOLD) < sent.at
+                        && (*teller == replica || !picture.is_troubled(*teller, lately(at), TOLD))
+                });
+                if let Some((_, _, newer)) = newer
+                    && !picture.is_troubled(replica, lately(sent), TOLD)
                 {
                     let says = format!("an older report of host {host} was taken for news");
                     found.push(Violation::of("I16", says).with([*newer, sent, event]));
                 }
-                heard.push((seq, event));
+                heard.push((seq, replica, event));
                 // Only the last ones can matter.
                 if heard.len() > 64 {
                     heard.remove(0);

@@ -353,6 +353,10 @@ fn an_older_report_never_wins() {
     assert_eq!(story().reported((1.2, 1.3), 4, 1, true).judged(), [""; 0]);
     let cut_off = story().trouble((2.0, 3.0), Trouble::Store, Some(1));
     assert_eq!(cut_off.reported((4.0, 4.1), 4, 1, true).judged(), [""; 0]);
+    // Or who heard the newer one could not tell.
+    let untold = || story().trouble((0.5, 3.0), Trouble::Store, Some(0));
+    assert_eq!(untold().reported((4.0, 4.1), 4, 1, true).judged(), [""; 0]);
+    assert_eq!(untold().reported((4.0, 4.1), 4, 0, false).judged(), [""; 0]);
     let kept = |first, second| Story::new().at(1.0, first).at(2.0, second).judged();
     let of = |boot, seq| What::Kept {
         host: 0,
