@@ -137,7 +137,7 @@ def test_the_filter_of_system_calls_lets_the_broker_work(tmp_path):
         running.stop()
         assert running.process.wait(timeout=DEADLINE) == 0
     eventually("the whole trace", lambda: re.search(
-        rf"^{running.process.pid} \+\+\+ exited", (tmp_path / "serve").read_text(), re.MULTILINE))
+        rf"^{running.process.pid} +\+\+\+ exited", (tmp_path / "serve").read_text(), re.MULTILINE))
     used = set()
     for trace in ["demo", "serve"]:
         used |= set(re.findall(r"^\d+ +(?:<\.\.\. )?(\w+)[( ]", (tmp_path / trace).read_text(), re.MULTILINE))
