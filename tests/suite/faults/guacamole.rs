@@ -101,17 +101,18 @@ fn whole_handshake(user: &str, shown: &[String]) -> Vec<u8> {
 
 #[test]
 fn two_thousand_connects_at_once_are_each_served_or_cleanly_refused() {
-    connect_at_once(2000);
+    connect_at_once(2000, 10);
 }
 
 #[test]
 #[ignore = "takes nearly all descriptors this process may have: tests/run runs it alone"]
 fn ten_thousand_connects_at_once_are_each_served_or_cleanly_refused() {
     // Each takes two descriptors here and two at the broker.
-    connect_at_once((raise_limit() / 5 * 2).min(10_000));
+    connect_at_once((raise_limit() / 5 * 2).min(10_000), 100);
 }
 
-fn connect_at_once(all: usize) {
+/// One of so many must be served at least.
+fn connect_at_once(all: usize, of: usize) {
     let _alone = CROWD.lock().unwrap_or_else(PoisonError::into_inner);
     let stage = roomy("handshake_timeout = \"60s\"");
     let mut first = Visitor::dial(stage.broker.address());
@@ -152,7 +153,7 @@ fn connect_at_once(all: usize) {
         }
     }
     assert_eq!(served + refused, all);
-    assert!(served > all / 100, "{served} served, {refused} refused");
+    assert!(served > all / of, "{served} served, {refused} refused");
     drop(crowd);
     wait_for_descriptors(&stage.broker, before);
     let mut witness = Visit::office("witness").at(&stage.broker);
