@@ -159,7 +159,7 @@ impl Gate {
     /// Leases could not be written, or asked for. What says nothing of the way to the store
     /// keeps nobody waiting: one record that cannot be read, perhaps.
     pub(super) fn fails(&self, error: &StoreError) {
-        if !matches!(error, StoreError::Database { .. }) {
+        if !error.is_away() {
             return;
         }
         *self.why.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.clone());

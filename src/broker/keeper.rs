@@ -376,7 +376,7 @@ impl Keeper {
                         self.note_elsewhere(&part, elsewhere);
                     }
                     Ok((part, _, Err(error))) => {
-                        if !matches!(error, StoreError::Database { .. }) {
+                        if !error.is_away() {
                             // It may never come about; nobody else waits for it.
                             self.paid(&part);
                         }
@@ -430,7 +430,7 @@ impl Keeper {
     }
 
     fn note_failure(&mut self, failure: Option<&StoreError>) {
-        self.away = matches!(failure, Some(StoreError::Database { .. }));
+        self.away = failure.is_some_and(StoreError::is_away);
         if let (Some(error), true) = (failure, self.away) {
             self.leases.gate.fails(error);
         }
@@ -445,8 +445,7 @@ impl Keeper {
 
 /// Of two failures the one that says that the store is away.
 fn graver(known: Option<StoreError>, another: StoreError) -> Option<StoreError> {
-    let is_away = |it: &StoreError| matches!(it, StoreError::Database { .. });
-    Some(known.filter(is_away).unwrap_or(another))
+    Some(known.filter(StoreError::is_away).unwrap_or(another))
 }
 
 #[cfg(test)]

@@ -2,25 +2,21 @@
 //! must not go before that, such as a container beside ours.
 
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde::Deserialize;
 
 use super::ask::Where;
-use super::wait::{PAUSE, Pause, Progress};
+use super::wait::{Patience, Progress};
 use super::{FAILED, REFUSED, complain, when};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
     /// Wait so long at most: 30s, 10m, 2h
-    #[arg(long, value_name = "SPAN", value_parser = patience)]
+    #[arg(long, value_name = "SPAN", value_parser = when::span)]
     timeout: Option<Duration>,
     #[command(flatten)]
     broker: Where,
-}
-
-fn patience(text: &str) -> Result<Duration, String> {
-    Ok(when::later(text)?.unsigned_abs())
 }
 
 #[derive(Debug, Deserialize)]
@@ -29,13 +25,9 @@ struct Status {
 }
 
 pub(super) fn run(arguments: &Arguments) -> ExitCode {
-    let started = Instant::now();
-    let mut clock = match Pause::new() {
-        Ok(clock) => clock,
-        Err(error) => {
-            complain(format_args!("cannot wait: {error}"));
-            return ExitCode::from(FAILED);
-        }
+    let mut patience = match Patience::of(arguments.timeout) {
+        Ok(patience) => patience,
+        Err(code) => return code,
     };
     let mut progress = Progress::default();
     loop {
@@ -63,18 +55,10 @@ pub(super) fn run(arguments: &Arguments) -> ExitCode {
             progress.end();
             return ExitCode::SUCCESS;
         }
-        let left = arguments
-            .timeout
-            .map(|most| most.saturating_sub(started.elapsed()));
-        let why = if left == Some(Duration::ZERO) {
-            "time is up"
-        } else if clock.interrupted(left.map_or(PAUSE, |left| left.min(PAUSE))) {
-            "interrupted"
-        } else {
-            continue;
-        };
-        progress.end();
-        complain(format_args!("{why}: {line}"));
-        return ExitCode::from(REFUSED);
+        if let Some(why) = patience.ends() {
+            progress.end();
+            complain(format_args!("{why}: {line}"));
+            return ExitCode::from(REFUSED);
+        }
     }
 }

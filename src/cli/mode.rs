@@ -50,14 +50,10 @@ pub(super) struct Arguments {
     #[arg(long, conflicts_with = "from")]
     wait: bool,
     /// Wait so long at most: 30s, 10m, 2h
-    #[arg(long, value_name = "SPAN", value_parser = patience, requires = "wait")]
+    #[arg(long, value_name = "SPAN", value_parser = when::span, requires = "wait")]
     timeout: Option<Duration>,
     #[command(flatten)]
     asking: Asking,
-}
-
-fn patience(text: &str) -> Result<Duration, String> {
-    Ok(when::later(text)?.unsigned_abs())
 }
 
 #[derive(Debug, Deserialize)]

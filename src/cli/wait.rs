@@ -8,13 +8,14 @@ use std::time::{Duration, Instant};
 use serde::Deserialize;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::timeout;
 
 use super::ask::Where;
 use super::{FAILED, REFUSED, UNREACHABLE, complain};
 use crate::placement::Mode;
 
 /// Between two looks.
-pub(super) const PAUSE: Duration = Duration::from_secs(1);
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// For so long a broker may be silent that answered before: it is started anew,
 /// perhaps as another release.
@@ -53,29 +54,16 @@ struct Host {
 type Quiet = BTreeMap<String, Instant>;
 
 pub(super) fn run(awaited: &Awaited<'_>) -> ExitCode {
-    let started = Instant::now();
-    let mut clock = match Pause::new() {
-        Ok(clock) => clock,
-        Err(error) => {
-            complain(format_args!("cannot wait: {error}"));
-            return ExitCode::from(FAILED);
-        }
+    let mut patience = match Patience::of(awaited.timeout) {
+        Ok(patience) => patience,
+        Err(code) => return code,
     };
     let mut progress = Progress::default();
     let mut quiet = Quiet::new();
     let mut silent_since = None;
     let ordered = awaited.mode.to_string();
     let mut stopped = |left: &str, progress: &Progress| {
-        let rest = awaited
-            .timeout
-            .map(|most| most.saturating_sub(started.elapsed()));
-        let why = if rest == Some(Duration::ZERO) {
-            "time is up"
-        } else if clock.interrupted(rest.map_or(PAUSE, |rest| rest.min(PAUSE))) {
-            "interrupted"
-        } else {
-            return None;
-        };
+        let why = patience.ends()?;
         progress.end();
         complain(format_args!("{why}: {ordered} stays in force, {left}"));
         Some(ExitCode::from(REFUSED))
@@ -230,14 +218,26 @@ impl Progress {
     }
 }
 
-/// A pause that Ctrl-C ends.
-pub(super) struct Pause {
+/// How long to go on looking: until time is up or Ctrl-C.
+pub(super) struct Patience {
+    started: Instant,
+    /// `None`: as long as it takes.
+    most: Option<Duration>,
     runtime: Runtime,
     interrupt: Signal,
 }
 
-impl Pause {
-    pub(super) fn new() -> std::io::Result<Self> {
+impl Patience {
+    /// From now on. Where that cannot be it was said, and the code is to be
+    /// exited with.
+    pub(super) fn of(most: Option<Duration>) -> Result<Self, ExitCode> {
+        Self::new(most).map_err(|error| {
+            complain(format_args!("cannot wait: {error}"));
+            ExitCode::from(FAILED)
+        })
+    }
+
+    fn new(most: Option<Duration>) -> std::io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
@@ -245,13 +245,27 @@ impl Pause {
             let _inside = runtime.enter();
             signal(SignalKind::interrupt())?
         };
-        Ok(Self { runtime, interrupt })
+        Ok(Self {
+            started: Instant::now(),
+            most,
+            runtime,
+            interrupt,
+        })
     }
 
-    pub(super) fn interrupted(&mut self, pause: Duration) -> bool {
+    /// Lets the time between two looks pass; why there is none after it.
+    pub(super) fn ends(&mut self) -> Option<&'static str> {
+        let left = self
+            .most
+            .map(|most| most.saturating_sub(self.started.elapsed()));
+        if left == Some(Duration::ZERO) {
+            return Some("time is up");
+        }
+        let pause = left.map_or(PAUSE, |left| left.min(PAUSE));
         let interrupt = &mut self.interrupt;
-        self.runtime
-            .block_on(async { tokio::time::timeout(pause, interrupt.recv()).await })
-            .is_ok()
+        let interrupted = self
+            .runtime
+            .block_on(async { timeout(pause, interrupt.recv()).await });
+        interrupted.is_ok().then_some("interrupted")
     }
 }

@@ -64,6 +64,11 @@ impl When {
     }
 }
 
+/// How long to wait, for an option.
+pub(super) fn span(text: &str) -> Result<std::time::Duration, String> {
+    Ok(later(text)?.unsigned_abs())
+}
+
 /// A number and a unit, as durations are written in the configuration.
 pub(super) fn later(text: &str) -> Result<SignedDuration, String> {
     let wrong = || format!("{text:?} is no span of time: write 30s, 10m, 2h or 1d");

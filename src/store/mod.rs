@@ -212,5 +212,13 @@ pub enum StoreError {
     Closed,
 }
 
+impl StoreError {
+    /// Whether it speaks of the way to a database that replicas share: it is
+    /// away, and not one record in it that cannot be read.
+    pub fn is_away(&self) -> bool {
+        matches!(self, Self::Database { .. })
+    }
+}
+
 #[cfg(test)]
 mod tests;
