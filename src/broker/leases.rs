@@ -5,7 +5,7 @@ use std::fmt;
 
 use super::Leases;
 use crate::placement::{LeaseKey, LeaseRecord};
-use crate::store::{Replaced, Standing, StoreError, Version, Versioned};
+use crate::store::{Footing, Replaced, StoreError, Version, Versioned};
 
 impl Leases {
     /// The record of a key as it is in the store.
@@ -40,11 +40,11 @@ impl Leases {
         key: &LeaseKey,
         expected: Version,
         record: LeaseRecord,
-        standing: Option<Standing>,
+        footing: Option<Footing>,
     ) -> Result<Replaced, StoreError> {
         let losses = self.gate.losses();
         let written = record.clone();
-        let replaced = self.store.replace(key, expected, written, standing);
+        let replaced = self.store.replace(key, expected, written, footing);
         let replaced = replaced.await?;
         if let Replaced::Done(version) = replaced {
             let known = Versioned { version, record };

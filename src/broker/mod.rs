@@ -9,12 +9,12 @@ mod cache;
 mod catching_up;
 mod decisions;
 mod degraded;
+mod footing;
 mod gate;
 mod keeper;
 mod leases;
 mod modes;
 mod placing;
-mod standing;
 mod visits;
 
 use std::fmt;

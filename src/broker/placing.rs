@@ -12,14 +12,14 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::degraded::{Look, Recalled, leads_back};
+use super::footing::{Behind, footing};
 use super::keeper::{Claim, Guest, Held};
-use super::standing::{Behind, standing};
 use super::{Answer, Broker, DecisionId, Hold, PlaceError, Unplaced, lease_key};
 use crate::placement::{
     Aim, Candidate, Directory, Exclusion, HostId, Outcome, Refusal, Request, Snapshot, TunnelId,
     decide,
 };
-use crate::store::{Replaced, Standing, StoreError};
+use crate::store::{Footing, Replaced, StoreError};
 
 /// How long a placement waits for room before it looks again by itself.
 pub(super) const PENDING_PAUSE: Duration = Duration::from_millis(250);
@@ -76,7 +76,7 @@ enum Round {
 struct Seen {
     directory: Arc<Directory>,
     configuration: u64,
-    standing: Option<Standing>,
+    footing: Option<Footing>,
 }
 
 impl Round {
@@ -192,7 +192,7 @@ impl Broker {
             seen = Some(Seen {
                 directory: Arc::clone(&snapshot.directory),
                 configuration: snapshot.configuration,
-                standing: standing(snapshot, &decision),
+                footing: footing(snapshot, &decision),
             });
             decision
         };
@@ -215,7 +215,7 @@ impl Broker {
         let Seen {
             directory,
             configuration,
-            standing,
+            footing,
         } = seen.unwrap_or_default();
         let mut answer = Answer {
             id,
@@ -255,8 +255,8 @@ impl Broker {
             } else if may_claim {
                 held.claim.tell_origin(&mut record);
                 let key = &held.claim.key;
-                let standing = standing.filter(|_| self.leases.store.is_shared());
-                let written = self.leases.write(key, known.version, record, standing);
+                let footing = footing.filter(|_| self.leases.store.is_shared());
+                let written = self.leases.write(key, known.version, record, footing);
                 claimed = match written.await {
                     Err(StoreError::InDoubt { .. }) => {
                         course.doubt(held);

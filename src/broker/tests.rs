@@ -12,7 +12,7 @@ use crate::placement::{
     Carriers, Claims, Directory, Farm, FarmId, FarmOverrides, HISTORY, Host, HostId, LeaseRecord,
     LeaseState, Mode, ParameterValues, Resource, ResourceKind, Rules, Trust, TunnelId,
 };
-use crate::store::{Answer as StoreAnswer, Embedded, Replaced, Standing, Version, Versioned};
+use crate::store::{Answer as StoreAnswer, Embedded, Footing, Replaced, Version, Versioned};
 
 mod again;
 mod attempts;
@@ -109,7 +109,7 @@ impl Store for Contended {
         key: &'a LeaseKey,
         expected: Version,
         record: LeaseRecord,
-        standing: Option<Standing>,
+        footing: Option<Footing>,
     ) -> StoreAnswer<'a, Replaced> {
         Box::pin(async move {
             let turn = self
@@ -120,7 +120,7 @@ impl Store for Contended {
                     .replace(key, expected, self.intruder.clone(), None)
                     .await?;
             }
-            self.inner.replace(key, expected, record, standing).await
+            self.inner.replace(key, expected, record, footing).await
         })
     }
 

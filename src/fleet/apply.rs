@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use super::{Fleet, State};
 use crate::placement::{
-    Directory, Host, HostId, HostView, Known, Mode, Modes, Orders, Probe, Snapshot, Timestamp,
+    Directory, Host, HostId, HostView, Known, Mode, Modes, Orders, Probe, Snapshot, Standing,
+    Timestamp,
 };
 
 impl Fleet {
@@ -59,7 +60,7 @@ impl State {
 }
 
 /// A host that nothing is known of yet but what was ordered for it.
-pub(super) fn fresh(host: &Host, orders: Option<&Arc<Orders>>, standing: u64) -> Arc<Known> {
+pub(super) fn fresh(host: &Host, orders: Option<&Arc<Orders>>, standing: Standing) -> Arc<Known> {
     let view = HostView {
         modes: Modes {
             configured: host.mode,

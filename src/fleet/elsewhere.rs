@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::gate::Gate;
 use super::guests::Guest;
 use super::{Fleet, Poll, State};
-use crate::placement::{HostId, LeaseKey, Orders, ReplicaId, Timestamp};
+use crate::placement::{HostId, LeaseKey, Orders, ReplicaId, Standing, Timestamp};
 use crate::store::{Version, Versioned};
 
 /// Who we are among the replicas.
@@ -41,7 +41,7 @@ pub struct News {
     /// The lists of replicas.
     pub guests: Vec<(ReplicaId, Told<Vec<Guest>>)>,
     /// The standings of hosts.
-    pub standings: Vec<(HostId, u64)>,
+    pub standings: Vec<(HostId, Standing)>,
     /// It is all there is.
     pub whole: bool,
 }
@@ -112,10 +112,10 @@ impl State {
                 changed = true;
             }
         }
-        for (host, version) in news.standings {
-            let known = self.standings.insert(host.clone(), version);
-            if known != Some(version) {
-                self.host(&host, |view| view.standing = version);
+        for (host, standing) in news.standings {
+            let known = self.standings.insert(host.clone(), standing);
+            if known != Some(standing) {
+                self.host(&host, |view| view.standing = standing);
                 changed = true;
             }
         }
@@ -146,7 +146,7 @@ impl State {
             stays
         });
         for host in &gone {
-            self.host(host, |view| view.standing = 0);
+            self.host(host, |view| view.standing = Standing::default());
         }
         !(leases.is_empty() && orders.is_empty() && guests.is_empty() && gone.is_empty())
     }

@@ -27,8 +27,8 @@ use arc_swap::ArcSwap;
 use tokio::sync::watch;
 
 use crate::placement::{
-    Directory, Host, HostId, HostView, Known, Orders, Probe, Snapshot, Timestamp, Trust, TunnelId,
-    TunnelView,
+    Directory, Host, HostId, HostView, Known, Orders, Probe, Snapshot, Standing, Timestamp, Trust,
+    TunnelId, TunnelView,
 };
 
 pub use attempt::SeatAttempt;
@@ -65,7 +65,7 @@ struct State {
     gates: Gates,
     listed: Listed,
     /// Of hosts that are not configured, too.
-    standings: BTreeMap<HostId, u64>,
+    standings: BTreeMap<HostId, Standing>,
     /// The last poll that began.
     polled: Poll,
 }
@@ -74,7 +74,12 @@ impl Fleet {
     /// A fleet of the configured hosts, each in its configured mode, none probed.
     pub fn new(directory: Arc<Directory>) -> Arc<Self> {
         let hosts = directory.hosts();
-        let hosts = hosts.map(|host| (host.id.clone(), apply::fresh(host, None, 0)));
+        let hosts = hosts.map(|host| {
+            (
+                host.id.clone(),
+                apply::fresh(host, None, Standing::default()),
+            )
+        });
         let snapshot = Snapshot {
             generation: 1,
             configuration: 1,

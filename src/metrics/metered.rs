@@ -8,7 +8,7 @@ use super::{Metrics, Operation, Stored};
 use crate::placement::{LeaseKey, LeaseRecord};
 use crate::store::{
     Answer, Archive, Bounds, Changed, Changes, Connections, Document, Documents, Edit, Edited,
-    Kept, Kind, Losses, Mark, Replaced, Standing, Store, Version, Versioned,
+    Footing, Kept, Kind, Losses, Mark, Replaced, Store, Version, Versioned,
 };
 
 /// A store behind its meter.
@@ -59,9 +59,9 @@ impl<S: Store> Store for Metered<S> {
         key: &'a LeaseKey,
         expected: Version,
         record: LeaseRecord,
-        standing: Option<Standing>,
+        footing: Option<Footing>,
     ) -> Answer<'a, Replaced> {
-        let answer = self.inner.replace(key, expected, record, standing);
+        let answer = self.inner.replace(key, expected, record, footing);
         self.judged(Operation::Replace, answer, |replaced| match replaced {
             Replaced::Done(_) => Stored::Done,
             Replaced::Conflict | Replaced::Behind => Stored::Conflict,

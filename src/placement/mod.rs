@@ -65,7 +65,7 @@ pub use resource::{Carried, Carriers};
 pub use rules::{Caps, Conduct, IdentitySource, Rules, TrustAgents, Unmatched, Weights};
 pub use score::{Figure, Score, tie_hash};
 pub use selector::{Selector, SelectorError};
-pub use snapshot::{HostView, Load, Occupancy, Probe, Snapshot, TunnelView, UNSEEN};
+pub use snapshot::{HostView, Load, Occupancy, Probe, Snapshot, Standing, TunnelView, UNSEEN};
 pub use time::Timestamp;
 pub use trust::{Mistrust, Strangers, on_two_hosts};
 

@@ -78,9 +78,19 @@ pub struct HostView {
     pub usable_since: Option<Timestamp>,
     /// What keeps newcomers from a host that answers and fails all the same.
     pub breaker: Breaker,
-    /// Up to which writing of replicas, ours among them, what they placed here
-    /// and ordered for it is in this view; 0 where nothing was told of it.
-    pub standing: u64,
+    /// Up to where what replicas, ours among them, placed here and ordered for
+    /// it is in this view.
+    pub standing: Standing,
+}
+
+/// How far a host has come in the store that replicas share; 0 where nothing was
+/// told of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Standing {
+    /// Rises with every claim on it and every order for it.
+    pub version: u64,
+    /// How many claims there were on it, ever.
+    pub claims: u64,
 }
 
 /// What our own X.224 probe last said, and since when it says so.

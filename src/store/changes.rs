@@ -2,16 +2,20 @@
 //! at a time, so that whoever decides by it decides by what once was.
 
 use super::{Answer, Document, Kind, LeaseKey, Versioned};
-use crate::placement::HostId;
+use crate::placement::{HostId, Standing};
 
-/// As of which version of what others placed on a host, or ordered for it, a
-/// claim was decided.
+/// By what of a host a claim on it was decided: it is written only as long as
+/// that decision would still be a right one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Standing {
+pub struct Footing {
     /// The host that the claim is about.
     pub host: HostId,
-    /// As [`Changed::standings`] told it; 0 where it told nothing of the host.
-    pub version: u64,
+    /// As [`Changed::standings`] told it. Orders that others gave since refuse
+    /// the claim.
+    pub standing: Standing,
+    /// How many more than this claim's there was room for. Where more were
+    /// placed there since, by others, the claim is refused.
+    pub room: u32,
 }
 
 /// What tells of others' writing.
@@ -43,8 +47,8 @@ pub struct Changed {
     pub leases: Vec<(LeaseKey, Versioned)>,
     /// Documents by kind and id; `None`: removed.
     pub documents: Vec<(Kind, String, Option<Document>)>,
-    /// Which version the standing of a host has by now.
-    pub standings: Vec<(HostId, u64)>,
+    /// How far hosts have come by now.
+    pub standings: Vec<(HostId, Standing)>,
     /// To be asked from next.
     pub mark: Mark,
     /// It is all there is: what is not in it is not there, whatever was told

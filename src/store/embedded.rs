@@ -18,8 +18,8 @@ use redb::{Database, Durability, ReadableTable, TableDefinition, WriteTransactio
 use tokio::sync::{mpsc, oneshot};
 
 use super::{
-    Answer, Archive, Bounds, Changed, Changes, Document, Documents, Edit, Edited, Kept, Kind, Mark,
-    Replaced, Standing, Store, StoreError, Version, Versioned,
+    Answer, Archive, Bounds, Changed, Changes, Document, Documents, Edit, Edited, Footing, Kept,
+    Kind, Mark, Replaced, Store, StoreError, Version, Versioned,
 };
 use crate::placement::{LeaseKey, LeaseRecord};
 
@@ -113,7 +113,7 @@ impl Store for Embedded {
         key: &'a LeaseKey,
         expected: Version,
         record: LeaseRecord,
-        _standing: Option<Standing>,
+        _footing: Option<Footing>,
     ) -> Answer<'a, Replaced> {
         let key = key.clone();
         Box::pin(self.call(move |answer| {

@@ -23,7 +23,7 @@ use std::pin::Pin;
 use crate::placement::{LeaseKey, LeaseRecord};
 
 pub use archive::{Archive, Bounds, Kept};
-pub use changes::{Changed, Changes, Mark, Standing};
+pub use changes::{Changed, Changes, Footing, Mark};
 pub use documents::{Document, Documents, Edit, Edited, Kind};
 pub use embedded::Embedded;
 #[cfg(test)]
@@ -48,15 +48,15 @@ pub trait Store: Send + Sync + 'static {
     fn read<'a>(&'a self, key: &'a LeaseKey) -> Answer<'a, Versioned>;
 
     /// Writes `record` where the stored version still is `expected`; an empty
-    /// record removes the key. With a `standing` only where nobody else has
-    /// claimed on that host, or given an order for it, since; a store of one
-    /// process has no others.
+    /// record removes the key. With a `footing` only where nobody else has given
+    /// an order for that host since, or claimed more on it than it has room for;
+    /// a store of one process has no others.
     fn replace<'a>(
         &'a self,
         key: &'a LeaseKey,
         expected: Version,
         record: LeaseRecord,
-        standing: Option<Standing>,
+        footing: Option<Footing>,
     ) -> Answer<'a, Replaced>;
 
     /// At most so many records whose keys come after this one, in key order.
@@ -118,9 +118,9 @@ pub enum Replaced {
     Done(Version),
     /// Somebody wrote in between; nothing was changed.
     Conflict,
-    /// Somebody else claimed on the host of the standing, or gave an order for
-    /// it, since; nothing was changed. What others changed has to be taken over
-    /// first, then decided again.
+    /// Since then others gave an order for the host of the footing, or claimed
+    /// more on it than it had room for; nothing was changed. What others changed
+    /// has to be taken over first, then decided again.
     Behind,
 }
 

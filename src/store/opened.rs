@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::{
     Answer, Archive, Bounds, Changed, Changes, Connections, Document, Documents, Edit, Edited,
-    Embedded, Kept, Kind, Losses, Mark, Postgres, Replaced, Standing, Store, StoreError, Version,
+    Embedded, Footing, Kept, Kind, Losses, Mark, Postgres, Replaced, Store, StoreError, Version,
     Versioned,
 };
 use crate::clock::Clock;
@@ -67,9 +67,9 @@ impl Store for Opened {
         key: &'a LeaseKey,
         expected: Version,
         record: LeaseRecord,
-        standing: Option<Standing>,
+        footing: Option<Footing>,
     ) -> Answer<'a, Replaced> {
-        whichever!(self, store => store.replace(key, expected, record, standing))
+        whichever!(self, store => store.replace(key, expected, record, footing))
     }
 
     fn after<'a>(

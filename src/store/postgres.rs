@@ -43,7 +43,7 @@ use crate::tls::Connector;
 
 use super::{
     Answer, Archive, Bounds, Changed, Changes, Connections, Document, Documents, Edit, Edited,
-    Kept, Kind, Losses, Mark, Replaced, Standing, Store, StoreError, Version, Versioned,
+    Footing, Kept, Kind, Losses, Mark, Replaced, Store, StoreError, Version, Versioned,
 };
 use asking::Asking;
 use offset::Offset;
@@ -93,9 +93,9 @@ impl Store for Postgres {
         key: &'a LeaseKey,
         expected: Version,
         record: LeaseRecord,
-        standing: Option<Standing>,
+        footing: Option<Footing>,
     ) -> Answer<'a, Replaced> {
-        Box::pin(self.replace_lease(key, expected, record, standing))
+        Box::pin(self.replace_lease(key, expected, record, footing))
     }
 
     fn after<'a>(

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::placement::{FarmId, HostId, Timestamp, Trust, TunnelId, UserKey};
+use crate::placement::{FarmId, HostId, Standing, Timestamp, Trust, TunnelId, UserKey};
 
 mod commits;
 mod contract;

@@ -31,7 +31,7 @@ impl Store for Watched {
         key: &'a LeaseKey,
         expected: Version,
         record: LeaseRecord,
-        standing: Option<Standing>,
+        footing: Option<Footing>,
     ) -> StoreAnswer<'a, Replaced> {
         Box::pin(async move {
             if self.fails.load(Ordering::SeqCst) {
@@ -41,7 +41,7 @@ impl Store for Watched {
             self.before.acquire().await.unwrap().forget();
             let replaced = self
                 .inner
-                .replace(key, expected, record.clone(), standing)
+                .replace(key, expected, record.clone(), footing)
                 .await?;
             if replaced.is_done() {
                 self.written.lock().unwrap().push(record);

@@ -65,9 +65,9 @@ impl Store for Shared {
         key: &'a LeaseKey,
         expected: Version,
         record: LeaseRecord,
-        standing: Option<Standing>,
+        footing: Option<Footing>,
     ) -> StoreAnswer<'a, Replaced> {
-        self.asked(self.inner.replace(key, expected, record, standing))
+        self.asked(self.inner.replace(key, expected, record, footing))
     }
 
     fn after<'a>(

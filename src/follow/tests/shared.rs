@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use crate::placement::{HostId, LeaseKey, LeaseRecord};
+use crate::placement::{HostId, LeaseKey, LeaseRecord, Standing};
 use crate::store::{
-    Answer, Changed, Changes, Document, Documents, Edit, Edited, Kind, Mark, Replaced, Standing,
+    Answer, Changed, Changes, Document, Documents, Edit, Edited, Footing, Kind, Mark, Replaced,
     Store, StoreError, Version, Versioned,
 };
 
@@ -35,6 +35,8 @@ struct Row {
     version: u64,
     writer: Option<u32>,
     since: u64,
+    ordered: u64,
+    claims: u64,
 }
 
 impl Tables {
@@ -43,13 +45,14 @@ impl Tables {
         Version::nth(self.last)
     }
 
-    fn advance(&mut self, host: &HostId, writer: Option<u32>) {
+    fn advance(&mut self, host: &HostId, writer: Option<u32>) -> &mut Row {
         let row = self.hosts.entry(host.clone()).or_default();
         if row.writer != writer {
             row.since = row.version;
         }
         row.version += 1;
         row.writer = writer;
+        row
     }
 }
 
@@ -104,7 +107,7 @@ impl Store for Shared {
         key: &'a LeaseKey,
         expected: Version,
         record: LeaseRecord,
-        standing: Option<Standing>,
+        footing: Option<Footing>,
     ) -> Answer<'a, Replaced> {
         self.ask(|tables| {
             let found = tables.leases.get(key);
@@ -112,13 +115,15 @@ impl Store for Shared {
             if found.map_or(Version::ABSENT, |known| known.version) != expected {
                 return Replaced::Conflict;
             }
-            if let Some(Standing { host, version }) = standing {
+            if let Some(footing) = footing {
+                let (host, seen) = (footing.host, footing.standing);
                 let row = tables.hosts.get(&host).copied().unwrap_or_default();
-                let ours = row.writer == Some(self.me) && row.since <= version;
-                if !ours && row.version > version {
+                let ours = row.writer == Some(self.me) && row.since <= seen.version;
+                let filled = row.claims.saturating_sub(seen.claims) > footing.room.into();
+                if !ours && (row.ordered > seen.version || filled) {
                     return Replaced::Behind;
                 }
-                tables.advance(&host, Some(self.me));
+                tables.advance(&host, Some(self.me)).claims += 1;
             }
             let version = tables.next();
             let known = Versioned { version, record };
@@ -189,7 +194,8 @@ impl Documents for Shared {
             }
             for edit in edits {
                 if edit.kind == Kind::Mode {
-                    tables.advance(&HostId::from(edit.id.as_str()), Some(self.me));
+                    let row = tables.advance(&HostId::from(edit.id.as_str()), Some(self.me));
+                    row.ordered = row.version;
                 }
                 let version = tables.next();
                 tables
@@ -222,7 +228,10 @@ impl Changes for Shared {
                     .collect(),
                 documents: documents.collect(),
                 standings: hosts
-                    .map(|(host, row)| (host.clone(), row.version))
+                    .map(|(host, row)| {
+                        let (version, claims) = (row.version, row.claims);
+                        (host.clone(), Standing { version, claims })
+                    })
                     .collect(),
                 mark: since,
                 whole,

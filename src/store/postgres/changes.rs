@@ -12,7 +12,7 @@ use tokio_postgres::types::Type;
 use super::Postgres;
 use super::asking::{Answered, Statement};
 use super::leases::number;
-use crate::placement::{HostId, LeaseKey, Timestamp};
+use crate::placement::{HostId, LeaseKey, Standing, Timestamp};
 use crate::store::{Changed, Document, Kind, Mark, StoreError, Version, Versioned};
 
 /// One row about the moment, then what changed. Where everything is wanted,
@@ -29,7 +29,7 @@ pub(super) const CHANGES: &str = "WITH writable AS ( \
         FROM sessionguard.leases WHERE transaction >= $1 AND ($1 > 0 OR record IS NOT NULL) \
     UNION ALL SELECT 'document', kind, id, version, content, NULL, NULL, NULL \
         FROM sessionguard.documents WHERE transaction >= $1 AND ($1 > 0 OR content IS NOT NULL) \
-    UNION ALL SELECT 'standing', NULL, host, version, NULL, NULL, NULL, NULL \
+    UNION ALL SELECT 'standing', NULL, host, version, NULL, claims, NULL, NULL \
         FROM sessionguard.hosts WHERE transaction >= $1 AND version > 0";
 
 /// Half of the time that removed rows are kept. Whoever asks from an earlier
@@ -133,7 +133,11 @@ impl Postgres {
                     changed.documents.push((kind, id.to_owned(), document));
                 }
             }
-            _ => changed.standings.push((HostId::from(id), version)),
+            _ => {
+                let claims = number(self.column(row, 5)?);
+                let standing = Standing { version, claims };
+                changed.standings.push((HostId::from(id), standing));
+            }
         }
         Ok(())
     }

@@ -6,8 +6,8 @@ use uuid::Uuid;
 
 use super::Postgres;
 use super::asking::{Answered, Statement};
-use crate::placement::{LeaseKey, LeaseRecord, Timestamp};
-use crate::store::{Replaced, Standing, StoreError, Version, Versioned};
+use crate::placement::{LeaseKey, LeaseRecord, Standing, Timestamp};
+use crate::store::{Footing, Replaced, StoreError, Version, Versioned};
 
 /// Rows read at a time where all are wanted: an answer has its time.
 const PAGE: usize = 2_000;
@@ -23,7 +23,7 @@ const AFTER: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigi
     ORDER BY key LIMIT $2";
 
 pub(super) const CLAIM: &str =
-    "SELECT outcome, written FROM sessionguard.claim($1, $2, $3, $4, $5, $6, $7)";
+    "SELECT outcome, written FROM sessionguard.claim($1, $2, $3, $4, $5, $6, $7, $8, $9)";
 
 impl Postgres {
     /// Learns what the database's clock says.
@@ -106,7 +106,7 @@ impl Postgres {
         key: &LeaseKey,
         expected: Version,
         record: LeaseRecord,
-        standing: Option<Standing>,
+        footing: Option<Footing>,
     ) -> Result<Replaced, StoreError> {
         if record.is_empty() && expected == Version::ABSENT {
             let found = self.read_lease(key).await?;
@@ -121,9 +121,7 @@ impl Postgres {
         };
         let (key, write) = (key.as_str(), Uuid::new_v4());
         let expected = i64::try_from(expected.0).unwrap_or(i64::MAX);
-        let host = standing.as_ref().map(|standing| standing.host.as_str());
-        let seen = standing.as_ref().map(|standing| standing.version);
-        let seen = seen.map(|version| i64::try_from(version).unwrap_or(i64::MAX));
+        let (host, [seen, seen_claims, room]) = stated(footing.as_ref());
         let statement = Statement {
             sql: CLAIM,
             values: &[
@@ -133,6 +131,8 @@ impl Postgres {
                 (&write, Type::UUID),
                 (&host, Type::TEXT),
                 (&seen, Type::INT8),
+                (&seen_claims, Type::INT8),
+                (&room, Type::INT8),
                 (&self.replica, Type::UUID),
             ],
         };
@@ -185,6 +185,18 @@ impl Postgres {
         let column = row.try_get(nth);
         column.map_err(|error| self.asking.whereabouts().said(&error))
     }
+}
+
+/// A footing as the claim takes it: the host, then what was seen of its standing
+/// and the room there was.
+pub(super) fn stated(footing: Option<&Footing>) -> (Option<&str>, [Option<i64>; 3]) {
+    let Some(footing) = footing else {
+        return (None, [None; 3]);
+    };
+    let Standing { version, claims } = footing.standing;
+    let numbers = [version, claims, footing.room.into()];
+    let numbers = numbers.map(|number| Some(i64::try_from(number).unwrap_or(i64::MAX)));
+    (Some(footing.host.as_str()), numbers)
 }
 
 pub(super) fn encode(record: LeaseRecord) -> Result<String, StoreError> {

@@ -17,6 +17,7 @@ use crate::store::StoreError;
 pub(super) const STEPS: &[&str] = &[
     include_str!("../migrations/0001_first.sql"),
     include_str!("../migrations/0002_hosts.sql"),
+    include_str!("../migrations/0003_room.sql"),
 ];
 
 /// For all steps together, however much there is to change.

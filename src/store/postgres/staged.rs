@@ -6,11 +6,11 @@ use uuid::Uuid;
 
 use super::Postgres;
 use super::changes::CHANGES;
-use super::leases::{CLAIM, encode};
+use super::leases::{CLAIM, encode, stated};
 use super::pool::Lent;
 use super::schema::STEPS;
 use crate::placement::{LeaseKey, LeaseRecord};
-use crate::store::Standing;
+use crate::store::Footing;
 
 /// A transaction that has not ended.
 pub(in crate::store) struct Begun(Lent);
@@ -54,19 +54,20 @@ impl Postgres {
         &self,
         key: &LeaseKey,
         record: &LeaseRecord,
-        standing: Option<&Standing>,
+        footing: Option<&Footing>,
     ) -> Begun {
         let link = self.begin("BEGIN").await;
         let json = encode(record.clone()).unwrap();
-        let host = standing.map(|standing| standing.host.as_str());
-        let seen = standing.map(|standing| i64::try_from(standing.version).unwrap());
-        let values: [(&(dyn ToSql + Sync), Type); 7] = [
+        let (host, [seen, seen_claims, room]) = stated(footing);
+        let values: [(&(dyn ToSql + Sync), Type); 9] = [
             (&key.as_str(), Type::TEXT),
             (&0_i64, Type::INT8),
             (&json, Type::TEXT),
             (&Uuid::new_v4(), Type::UUID),
             (&host, Type::TEXT),
             (&seen, Type::INT8),
+            (&seen_claims, Type::INT8),
+            (&room, Type::INT8),
             (&self.replica, Type::UUID),
         ];
         let done = link
@@ -82,7 +83,7 @@ impl Postgres {
     /// Lets every claim pass from now on, whatever it has seen.
     pub(in crate::store) async fn break_claims(&self) {
         let all = STEPS.concat();
-        let begins = all.find("CREATE FUNCTION sessionguard.claim(").unwrap();
+        let begins = all.rfind("CREATE FUNCTION sessionguard.claim(").unwrap();
         let claim = &all[begins..];
         let claim = &claim[..claim.find("$$;").unwrap() + 3];
         let broken = claim

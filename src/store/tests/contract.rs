@@ -80,6 +80,7 @@ on_every_shared_store!(
     standings::a_claim_that_had_not_seen_anothers_is_refused_and_writes_nothing,
     standings::ones_own_claims_leave_nobody_behind_but_the_others,
     standings::what_places_nobody_or_is_refused_leaves_nobody_behind,
+    standings::anothers_claims_pass_as_far_as_there_is_room_for_them,
     standings::anothers_order_for_a_host_is_seen_before_the_next_claim,
     standings::of_many_claims_on_a_host_at_once_none_passes_unseen,
     standings::without_its_condition_claims_pass_unseen_and_that_is_noticed,

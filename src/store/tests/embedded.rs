@@ -138,9 +138,15 @@ async fn a_file_has_one_writer_who_is_never_behind_and_has_nothing_to_be_told() 
     let (_folder, store) = embedded();
     for (user, version) in [("ann", 7), ("bob", 0)] {
         let host = HostId::from("a");
-        let standing = Some(Standing { host, version });
+        let standing = Standing { version, claims: 1 };
+        let room = 0;
+        let footing = Some(Footing {
+            host,
+            standing,
+            room,
+        });
         let claimed = store
-            .replace(&key(user), Version::ABSENT, record("a", user), standing)
+            .replace(&key(user), Version::ABSENT, record("a", user), footing)
             .await;
         assert!(claimed.unwrap().is_done(), "{user}");
     }

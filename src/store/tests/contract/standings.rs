@@ -9,24 +9,43 @@ use tokio::task::JoinSet;
 use super::super::*;
 use super::documents::edit;
 
-fn on(host: &str, version: u64) -> Option<Standing> {
+const NOTHING: Standing = Standing {
+    version: 0,
+    claims: 0,
+};
+
+fn on(host: &str, standing: Standing, room: u32) -> Option<Footing> {
     let host = HostId::from(host);
-    Some(Standing { host, version })
+    Some(Footing {
+        host,
+        standing,
+        room,
+    })
 }
 
-/// Which version of a host the feed tells of by now.
-async fn standing(store: &Postgres, host: &str) -> u64 {
+/// How far the feed tells a host has come by now.
+async fn standing(store: &Postgres, host: &str) -> Standing {
     let told = store.changes(Mark::default()).await.unwrap();
     assert!(told.whole);
     let host = HostId::from(host);
     let found = told.standings.iter().find(|(id, _)| *id == host);
-    found.map_or(0, |(_, version)| *version)
+    found.map_or(NOTHING, |(_, standing)| *standing)
 }
 
-async fn claim(store: &Postgres, user: &str, host: &str, seen: u64) -> Replaced {
+/// A claim on a host with no room for any other.
+async fn claim(store: &Postgres, user: &str, host: &str, seen: Standing) -> Replaced {
+    claim_with(store, user, host, (seen, 0)).await
+}
+
+async fn claim_with(
+    store: &Postgres,
+    user: &str,
+    host: &str,
+    (seen, room): (Standing, u32),
+) -> Replaced {
     let record = record(host, user);
     let claimed = store
-        .replace(&key(user), Version::ABSENT, record, on(host, seen))
+        .replace(&key(user), Version::ABSENT, record, on(host, seen, room))
         .await;
     claimed.unwrap()
 }
@@ -34,24 +53,30 @@ async fn claim(store: &Postgres, user: &str, host: &str, seen: u64) -> Replaced 
 pub(in crate::store::tests) async fn a_claim_that_had_not_seen_anothers_is_refused_and_writes_nothing(
     [one, other]: [Arc<Postgres>; 2],
 ) {
-    assert!(claim(&one, "ann", "a", 0).await.is_done());
-    assert_eq!(claim(&other, "bob", "a", 0).await, Replaced::Behind);
+    assert!(claim(&one, "ann", "a", NOTHING).await.is_done());
+    assert_eq!(claim(&other, "bob", "a", NOTHING).await, Replaced::Behind);
     assert_eq!(other.read(&key("bob")).await, Ok(Versioned::default()));
     assert!(
-        claim(&other, "bob", "b", 0).await.is_done(),
+        claim(&other, "bob", "b", NOTHING).await.is_done(),
         "another host's"
     );
     let seen = standing(&other, "a").await;
-    assert!(seen > 0);
+    assert!(seen.version > 0);
     assert!(claim(&other, "carl", "a", seen).await.is_done());
     // Now the first one is behind, until it has heard as well.
     assert_eq!(claim(&one, "dora", "a", seen).await, Replaced::Behind);
     let newer = standing(&one, "a").await;
-    assert!(newer > seen);
+    assert!(newer.version > seen.version);
+    assert_eq!(newer.claims, seen.claims + 1);
     // A move is a claim on where it leads.
     let ann = one.read(&key("ann")).await.unwrap();
     let moved = one
-        .replace(&key("ann"), ann.version, record("b", "t"), on("b", 0))
+        .replace(
+            &key("ann"),
+            ann.version,
+            record("b", "t"),
+            on("b", NOTHING, 0),
+        )
         .await;
     assert_eq!(moved, Ok(Replaced::Behind));
     assert_eq!(one.read(&key("ann")).await, Ok(ann));
@@ -62,12 +87,12 @@ pub(in crate::store::tests) async fn ones_own_claims_leave_nobody_behind_but_the
     [one, other]: [Arc<Postgres>; 2],
 ) {
     for user in ["ann", "bob", "carl"] {
-        assert!(claim(&one, user, "a", 0).await.is_done(), "{user}");
+        assert!(claim(&one, user, "a", NOTHING).await.is_done(), "{user}");
     }
     let seen = standing(&one, "a").await;
     // Neither an older nor a newer view of one's own.
     assert!(claim(&one, "dora", "a", seen).await.is_done());
-    assert!(claim(&one, "emil", "a", 0).await.is_done());
+    assert!(claim(&one, "emil", "a", NOTHING).await.is_done());
     assert_eq!(claim(&other, "fred", "a", seen).await, Replaced::Behind);
     // Once another was there, what one had seen before no longer does.
     let seen = standing(&other, "a").await;
@@ -78,7 +103,7 @@ pub(in crate::store::tests) async fn ones_own_claims_leave_nobody_behind_but_the
 pub(in crate::store::tests) async fn what_places_nobody_or_is_refused_leaves_nobody_behind(
     [one, other]: [Arc<Postgres>; 2],
 ) {
-    assert!(claim(&one, "ann", "a", 0).await.is_done());
+    assert!(claim(&one, "ann", "a", NOTHING).await.is_done());
     let seen = standing(&other, "a").await;
     // A renewal and an end.
     let ann = one.read(&key("ann")).await.unwrap();
@@ -99,29 +124,29 @@ pub(in crate::store::tests) async fn what_places_nobody_or_is_refused_leaves_nob
     // Claims that come to nothing.
     let seen = standing(&one, "a").await;
     let stale = other
-        .replace(&key("bob"), version, record("a", "t3"), on("a", seen))
+        .replace(&key("bob"), version, record("a", "t3"), on("a", seen, 0))
         .await;
     assert_eq!(stale, Ok(Replaced::Conflict));
-    assert_eq!(claim(&one, "carl", "a", 0).await, Replaced::Behind);
+    assert_eq!(claim(&one, "carl", "a", NOTHING).await, Replaced::Behind);
     assert!(claim(&one, "carl", "a", seen).await.is_done());
 }
 
 pub(in crate::store::tests) async fn anothers_order_for_a_host_is_seen_before_the_next_claim(
     [one, other]: [Arc<Postgres>; 2],
 ) {
-    assert!(claim(&one, "ann", "a", 0).await.is_done());
+    assert!(claim(&one, "ann", "a", NOTHING).await.is_done());
     let order = |id, expected| edit(Kind::Mode, id, expected, Some("maintenance"));
     let both = ["a", "b"].map(|id| order(id, Some(Version::ABSENT)));
     assert_eq!(other.edit(both.to_vec(), true).await, Ok(Edited::Done));
     for host in ["a", "b"] {
-        assert_eq!(claim(&one, "bob", host, 0).await, Replaced::Behind);
+        assert_eq!(claim(&one, "bob", host, NOTHING).await, Replaced::Behind);
     }
     assert!(
-        claim(&other, "carl", "b", 0).await.is_done(),
+        claim(&other, "carl", "b", NOTHING).await.is_done(),
         "it knows its own"
     );
     assert!(
-        claim(&one, "bob", "c", 0).await.is_done(),
+        claim(&one, "bob", "c", NOTHING).await.is_done(),
         "another host's order"
     );
     let seen = standing(&one, "a").await;
@@ -139,10 +164,41 @@ pub(in crate::store::tests) async fn anothers_order_for_a_host_is_seen_before_th
     assert_eq!(claim(&one, "emil", "b", seen).await, Replaced::Behind);
 }
 
+pub(in crate::store::tests) async fn anothers_claims_pass_as_far_as_there_is_room_for_them(
+    [one, other]: [Arc<Postgres>; 2],
+) {
+    assert!(claim(&one, "ann", "a", NOTHING).await.is_done());
+    let seen = standing(&other, "a").await;
+    for user in ["bob", "carl"] {
+        assert!(claim(&one, user, "a", seen).await.is_done(), "{user}");
+    }
+    // Two were placed since.
+    let refused = claim_with(&other, "dora", "a", (seen, 1)).await;
+    assert_eq!(refused, Replaced::Behind);
+    assert_eq!(other.read(&key("dora")).await, Ok(Versioned::default()));
+    assert!(claim_with(&other, "dora", "a", (seen, 2)).await.is_done());
+    // By whomever: what both did counts, once they take turns.
+    let refused = claim_with(&one, "emil", "a", (seen, 2)).await;
+    assert_eq!(refused, Replaced::Behind);
+    assert!(claim_with(&one, "emil", "a", (seen, 3)).await.is_done());
+    // No room is room enough for an order that was not seen.
+    let seen = standing(&one, "a").await;
+    let order = edit(Kind::Mode, "a", Some(Version::ABSENT), Some("maintenance"));
+    assert_eq!(other.edit(vec![order], true).await, Ok(Edited::Done));
+    let refused = claim_with(&one, "fred", "a", (seen, u32::MAX)).await;
+    assert_eq!(refused, Replaced::Behind);
+    let seen = standing(&one, "a").await;
+    assert!(
+        claim_with(&one, "fred", "a", (seen, u32::MAX))
+            .await
+            .is_done()
+    );
+}
+
 /// What one replica knows, all of it as of one moment.
 #[derive(Default)]
 struct Picture {
-    seen: u64,
+    seen: Standing,
     claims: BTreeSet<LeaseKey>,
     mark: Mark,
 }
@@ -209,8 +265,8 @@ async fn look(replica: &Postgres, picture: &mut Picture) {
     picture.mark = told.mark;
     let claims = told.leases.into_iter().map(|(key, _)| key);
     picture.claims.extend(claims);
-    if let Some((_, version)) = told.standings.first() {
-        picture.seen = *version;
+    if let Some((_, standing)) = told.standings.first() {
+        picture.seen = *standing;
     }
 }
 

@@ -71,18 +71,54 @@ async fn what_a_replica_of_the_first_schema_orders_has_to_be_seen_by_all() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_counted_at_another_server_leaves_no_room_at_this_one() {
+    let Some((server, settings)) = database() else {
+        return;
+    };
+    let _store = open(&settings).await.unwrap();
+    let database = &settings.database;
+    let claim = |user: &str, seen: &str, replica: &str| {
+        let asked = format!(
+            "SELECT outcome FROM sessionguard.claim('{user}', 0, '{{}}', gen_random_uuid(), \
+             'a', {seen}, 1000, '{replica}')"
+        );
+        server.psql(database, &asked)
+    };
+    let seen = || {
+        let asked = "SELECT version || ', ' || claims FROM sessionguard.hosts";
+        server.psql(database, asked)
+    };
+    assert_eq!(claim("ann", "0, 0", OTHER), "done");
+    let before = seen();
+    assert_eq!(claim("bob", &before, OTHER), "done");
+    assert_eq!(claim("carl", &before, ONE), "done");
+    // Another server took over, which had not heard of the last claims.
+    let (version, claims) = before.split_once(", ").unwrap();
+    let failed_over =
+        format!("UPDATE sessionguard.hosts SET server = 1, version = {version}, claims = {claims}");
+    let last = seen();
+    server.psql(database, &failed_over);
+    assert_eq!(claim("dora", "0, 0", ONE), "behind");
+    assert_eq!(claim("dora", &seen(), ONE), "done");
+    // There is one claim since, and it looks like fewer than had been seen.
+    assert_eq!(claim("emil", &last, OTHER), "behind");
+    assert_eq!(claim("emil", &seen(), OTHER), "done");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_order_waits_for_the_claim_that_is_being_written() {
     let Some((server, settings)) = database() else {
         return;
     };
     let one = open(&settings).await.unwrap();
     let other = Arc::new(open(&settings).await.unwrap());
-    let standing = Standing {
+    let footing = Footing {
         host: HostId::from("a"),
-        version: 0,
+        standing: Standing::default(),
+        room: u32::MAX,
     };
     let (ann, first) = (key("ann"), record("a", "t1"));
-    let begun = one.begin_claim(&ann, &first, Some(&standing)).await;
+    let begun = one.begin_claim(&ann, &first, Some(&footing)).await;
     let ordering = {
         let other = Arc::clone(&other);
         let order = contract::documents::edit(Kind::Mode, "a", None, Some("maintenance"));
@@ -102,7 +138,7 @@ async fn an_order_waits_for_the_claim_that_is_being_written() {
     assert_eq!(told.leases.len(), 1);
     let late = record("a", "t2");
     let late = one
-        .replace(&key("bob"), Version::ABSENT, late, Some(standing))
+        .replace(&key("bob"), Version::ABSENT, late, Some(footing))
         .await;
     assert_eq!(late, Ok(Replaced::Behind));
 }

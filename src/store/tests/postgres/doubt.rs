@@ -89,8 +89,13 @@ async fn a_claim_whose_answer_was_lost_is_known_to_be_ones_own() {
     settings.address.port = cable.port;
     let store = open(&settings).await.unwrap();
     let on = |host: &str| {
-        let (host, version) = (HostId::from(host), 0);
-        Some(Standing { host, version })
+        let (host, standing) = (HostId::from(host), Standing::default());
+        let room = 0;
+        Some(Footing {
+            host,
+            standing,
+            room,
+        })
     };
     for (user, wire) in [("ann", Wire::LosesAnswer), ("bob", Wire::LosesChange)] {
         let key = key(user);

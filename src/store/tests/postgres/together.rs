@@ -49,7 +49,7 @@ async fn replicas_that_start_at_once_make_the_schema_once() {
         assert_eq!(started, Ok(()));
     }
     let steps = "SELECT string_agg(number::text, ',' ORDER BY number) FROM sessionguard.schema";
-    assert_eq!(server.psql(&settings.database, steps), "1,2");
+    assert_eq!(server.psql(&settings.database, steps), "1,2,3");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -66,7 +66,7 @@ async fn a_schema_of_a_newer_release_is_refused_and_left_alone() {
             error,
             StoreError::NewerDatabase {
                 found: 99,
-                known: 2,
+                known: 3,
                 ..
             }
         ),
@@ -78,7 +78,7 @@ async fn a_schema_of_a_newer_release_is_refused_and_left_alone() {
         "{said}"
     );
     let steps = "SELECT count(*) FROM sessionguard.schema";
-    assert_eq!(server.psql(&settings.database, steps), "3");
+    assert_eq!(server.psql(&settings.database, steps), "4");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,6 +1,6 @@
 //! What a placement owes to other replicas: it says up to where it has seen
-//! what they placed and what was ordered, and where it has not seen all, it
-//! takes that over and decides again.
+//! what they placed and what was ordered. Where an order, or more than its host
+//! has room for, came since, it takes that over and decides again.
 
 use std::time::Duration;
 
@@ -10,9 +10,10 @@ use uuid::Uuid;
 use super::placing::PENDING_PAUSE;
 use super::{Answer, Broker};
 use crate::placement::{
-    Decision, LeaseKey, Mode, Origin, Outcome, ResourceId, Snapshot, Timestamp,
+    Decision, LeaseKey, Mode, Occupancy, Origin, Outcome, Placement, Reason, ResourceId, Snapshot,
+    Timestamp,
 };
-use crate::store::{Standing, StoreError, Versioned};
+use crate::store::{Footing, StoreError, Versioned};
 
 /// Longest wait before a placement that was behind decides again, besides what
 /// taking over takes.
@@ -42,16 +43,44 @@ fn chance() -> f64 {
     f64::from(last) / f64::from(u8::MAX)
 }
 
-/// Up to where the decision's picture has seen what concerns its host.
-pub(super) fn standing(snapshot: &Snapshot, decision: &Decision) -> Option<Standing> {
+/// Up to where the decision's picture has seen what concerns its host, and how
+/// much of what it has not seen would leave the decision a right one.
+pub(super) fn footing(snapshot: &Snapshot, decision: &Decision) -> Option<Footing> {
     let Outcome::Placed(placement) = &decision.outcome else {
         return None;
     };
     let view = snapshot.hosts.get(&placement.host);
-    Some(Standing {
+    Some(Footing {
         host: placement.host.clone(),
-        version: view.map_or(0, |view| view.standing),
+        standing: view.map(|view| view.standing).unwrap_or_default(),
+        room: room(snapshot, decision, placement),
     })
+}
+
+/// How many more than this one the host could take, as the picture has it. Each
+/// claim adds one user and one logon at most.
+fn room(snapshot: &Snapshot, decision: &Decision, placement: &Placement) -> u32 {
+    if placement.reason == Reason::Tunnel {
+        // The user is there already and counts once.
+        return u32::MAX;
+    }
+    let host = &placement.host;
+    let known = decision.candidates.iter().find(|it| it.host == *host);
+    let Some((known, caps)) = known.zip(snapshot.directory.caps(host)) else {
+        return 0;
+    };
+    let Occupancy {
+        users,
+        pending,
+        pending_cap,
+    } = known.occupancy;
+    // Who comes back is bound by logons alone.
+    let most = caps
+        .max_sessions
+        .filter(|_| placement.reason == Reason::Score);
+    let seats = most.map_or(u32::MAX, |most| most.saturating_sub(users));
+    let logons = pending_cap.saturating_sub(pending);
+    seats.min(logons).saturating_sub(1)
 }
 
 impl Broker {
