@@ -176,8 +176,15 @@ fn is_root() -> bool {
     fs::metadata("/proc/self").unwrap().uid() == 0
 }
 
-/// The newest PostgreSQL of this machine.
+/// Names the folder with the programs of the release to be tested.
+const RELEASE: &str = "SESSIONGUARD_TEST_POSTGRES";
+
+/// That release's, or those of the newest PostgreSQL of this machine.
 pub(crate) fn programs() -> Option<PathBuf> {
+    if let Some(named) = std::env::var_os(RELEASE).map(PathBuf::from) {
+        assert!(named.join("initdb").exists(), "{RELEASE} has no initdb");
+        return Some(named);
+    }
     let releases = fs::read_dir("/usr/lib/postgresql").ok()?;
     let folders = releases.filter_map(|entry| Some(entry.ok()?.path().join("bin")));
     let mut folders: Vec<_> = folders.filter(|bin| bin.join("initdb").exists()).collect();

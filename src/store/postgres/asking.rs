@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout_at};
 use tokio_postgres::Row;
+use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
 
 use super::dial::Dialer;
@@ -174,8 +175,15 @@ impl Asking {
                         self.dialer.losses().note();
                         Failed::Before(said)
                     }
-                    // Where the connection ended, it was noted by then.
-                    Effect::Unknown => Failed::Lost(said),
+                    Effect::Unknown => {
+                        // Where the connection ended, that was noted by then.
+                        // Where the server says that it ends it, we are first.
+                        let code = error.code();
+                        if code.is_some_and(|code| *code != SqlState::QUERY_CANCELED) {
+                            self.dialer.losses().note();
+                        }
+                        Failed::Lost(said)
+                    }
                 })
             }
         }
