@@ -252,6 +252,25 @@ async fn a_burst_over_two_replicas_never_fills_a_host_beyond_its_sessions() {
 }
 
 #[tokio::test]
+async fn where_there_is_room_replicas_do_not_stand_in_each_others_way() {
+    let directory = directory(3, "max_sessions = 40\nmax_pending_logons = 40");
+    let [one, other] = two(&directory).await;
+    let behind = Arc::clone(&one.store.behind);
+    let replicas = [Arc::new(one), Arc::new(other)];
+    let mut placing = tokio::task::JoinSet::new();
+    for user in 0..40 {
+        let replica = Arc::clone(&replicas[user % 2]);
+        placing.spawn(async move {
+            let (name, tunnel) = (format!("user{user}"), format!("t{user}"));
+            replica.place(Some(&name), &tunnel).await
+        });
+    }
+    let placed = placing.join_all().await;
+    assert!(placed.iter().all(|answer| host(answer).is_some()));
+    assert_eq!(behind.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
 async fn logons_under_way_count_at_every_replica() {
     let directory = directory(1, "max_pending_logons = 2");
     let [one, other] = two(&directory).await;

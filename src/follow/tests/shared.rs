@@ -2,7 +2,7 @@
 //! one that replicas share: each has a handle with a name of its own.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crate::placement::{HostId, LeaseKey, LeaseRecord, Standing};
@@ -18,6 +18,8 @@ pub(super) struct Shared {
     tables: Arc<Mutex<Tables>>,
     /// Nothing can be asked by this one.
     pub(super) broken: Arc<AtomicBool>,
+    /// How many claims were refused for what others placed or ordered.
+    pub(super) behind: Arc<AtomicUsize>,
     /// It tells of all there is as such, as after a lost connection.
     pub(super) whole: Arc<AtomicBool>,
 }
@@ -62,6 +64,7 @@ impl Shared {
         Self {
             me,
             tables: Arc::clone(&self.tables),
+            behind: Arc::clone(&self.behind),
             ..Self::default()
         }
     }
@@ -121,6 +124,7 @@ impl Store for Shared {
                 let ours = row.writer == Some(self.me) && row.since <= seen.version;
                 let filled = row.claims.saturating_sub(seen.claims) > footing.room.into();
                 if !ours && (row.ordered > seen.version || filled) {
+                    self.behind.fetch_add(1, Ordering::SeqCst);
                     return Replaced::Behind;
                 }
                 tables.advance(&host, Some(self.me)).claims += 1;
