@@ -5,13 +5,14 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
-use super::ask::Asking;
+use super::ask::{Asking, escaped};
 use super::decision::Told;
-use super::{REFUSED, USAGE, complain};
+use super::table::visible;
+use super::{FAILED, REFUSED, USAGE, complain};
 
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("what").multiple(true).required(true)
-    .args(["resource", "connection_id", "connection_name", "farm", "hostname", "decision"]))]
+    .args(["resource", "connection_id", "connection_name", "farm", "hostname", "decision", "last"]))]
 pub(super) struct Arguments {
     /// The RDP user, as the connection has it; "" where Guacamole would ask
     #[arg(
@@ -50,31 +51,17 @@ pub(super) struct Arguments {
     /// A past decision, by the id in the log or in the message on the page
     #[arg(long, value_name = "ID")]
     decision: Option<String>,
+    /// The last decision about the user, who may be spelled any way; a name
+    /// without a domain finds every domain's
+    #[arg(long, requires = "user", conflicts_with_all = ["decision", "domain", "login", "resource",
+        "connection_id", "connection_name", "farm", "hostname", "remote_app", "source"])]
+    last: bool,
     #[command(flatten)]
     asking: Asking,
 }
 
 pub(super) fn run(arguments: &Arguments) -> ExitCode {
-    let answered = match &arguments.decision {
-        Some(id) => {
-            // Nothing that could lead to another path.
-            let id = id.trim();
-            if !id.chars().all(|c| c.is_ascii_hexdigit() || c == '-') {
-                complain(format_args!("a decision's id is a UUID"));
-                return ExitCode::from(USAGE);
-            }
-            let path = format!("/api/v1/decisions/{id}");
-            arguments.asking.broker.get(&path)
-        }
-        None => {
-            let question = arguments.question();
-            arguments
-                .asking
-                .broker
-                .post("/api/v1/explain", Some(&question))
-        }
-    };
-    let answer = match answered {
+    let answer = match arguments.answer() {
         Ok(answer) => answer,
         Err(code) => return code,
     };
@@ -93,6 +80,43 @@ pub(super) fn run(arguments: &Arguments) -> ExitCode {
 }
 
 impl Arguments {
+    fn answer(&self) -> Result<Value, ExitCode> {
+        match &self.decision {
+            Some(id) => self.decided(id.trim()),
+            None if self.last => self.decided(&self.last_id()?),
+            None => {
+                let question = self.question();
+                self.asking.broker.post("/api/v1/explain", Some(&question))
+            }
+        }
+    }
+
+    /// A past decision.
+    fn decided(&self, id: &str) -> Result<Value, ExitCode> {
+        // Nothing that could lead to another path.
+        if !id.chars().all(|c| c.is_ascii_hexdigit() || c == '-') {
+            complain(format_args!("a decision's id is a UUID"));
+            return Err(ExitCode::from(USAGE));
+        }
+        self.asking.broker.get(&format!("/api/v1/decisions/{id}"))
+    }
+
+    /// The id of the last decision about the user.
+    fn last_id(&self) -> Result<String, ExitCode> {
+        let user = self.user.as_deref().unwrap_or_default();
+        let path = format!("/api/v1/decisions?user={}&limit=1", escaped(user));
+        let listed = self.asking.broker.get(&path)?;
+        let id = listed.pointer("/decisions/0/id").and_then(Value::as_str);
+        id.map(str::to_owned).ok_or_else(|| {
+            complain(format_args!(
+                "no decision about {} is kept: none was made in the last 30 days, or the user is \
+                 spelled with another domain",
+                visible(user, false)
+            ));
+            ExitCode::from(FAILED)
+        })
+    }
+
     fn question(&self) -> Value {
         let mut question = json!({ "username": self.user.as_deref().unwrap_or_default() });
         let parts = [

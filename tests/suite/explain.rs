@@ -247,6 +247,43 @@ fn past_refusals_are_explained_with_hosts_and_without_also_after_a_restart() {
 }
 
 #[test]
+fn the_last_decision_about_a_user_is_found_without_its_id() {
+    let stage = Stage::of(2);
+    drop(stage.tunnel(&Visit::office("CORP\\Ann")));
+    drop(stage.tunnel(&Visit::office("bob")));
+    let last = |user| asked(&stage.site, &["explain", "--user", user, "--last"]);
+    for (user, of) in [
+        ("ann", "corp\\ann"),
+        ("ann@CORP", "corp\\ann"),
+        ("bob", "bob"),
+    ] {
+        let id = id_of(&stage.broker.placed(of));
+        let (code, out, err) = last(user);
+        assert_eq!(code, 0, "{err}");
+        assert!(out.contains(&format!("{id} (acted on)")), "{user}: {out}");
+    }
+    // What went wrong is the last one, too.
+    Visit::rdp("bob")
+        .answer("hostname", "sessionguard:resource=nothing")
+        .refused_at(&stage.broker);
+    let (code, out, _) = last("bob");
+    assert_eq!(code, 3, "{out}");
+    assert!(out.contains("names an unknown resource"), "{out}");
+    let (code, _, err) = last("corp\\bob");
+    assert!(
+        code == 1 && err.contains("no decision about corp\\bob is kept"),
+        "{err}"
+    );
+    let (code, _, err) = last("a b&c");
+    assert!(code == 1 && err.contains("about a b&c"), "{err}");
+    for more in [&["--resource", "office"][..], &["--domain", "corp"]] {
+        let arguments = [&["explain", "--user", "ann", "--last"], more].concat();
+        assert_eq!(asked(&stage.site, &arguments).0, 2, "{more:?}");
+    }
+    assert_eq!(asked(&stage.site, &["explain", "--last"]).0, 2);
+}
+
+#[test]
 fn a_placement_that_found_no_use_says_so() {
     let mut names = Names::rdp("1.6.0");
     names.0.retain(|name| !name.starts_with("remote-app"));
