@@ -31,6 +31,7 @@ mod suite {
     mod faults;
     mod fuzz;
     mod guacd_pool;
+    mod guides;
     mod handshake;
     mod health;
     mod heartbeats;
@@ -66,6 +67,7 @@ mod suite {
     mod simulation;
     mod stood;
     mod supervised;
+    mod symptoms;
     mod tls;
     mod tokens;
     mod wire;

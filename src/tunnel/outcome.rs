@@ -232,7 +232,7 @@ impl Outcome {
                 }
             }
             Stop::Store { decision, .. }
-            | Stop::PlacementTimeout { decision }
+            | Stop::PlacementTimeout { decision, .. }
             | Stop::Missing { decision, .. }
             | Stop::NoDesktop { decision, .. } => {
                 warn!(%tunnel, decision_id = %decision, reason = %stop, "Refused");

@@ -180,7 +180,10 @@ impl Gateway {
                         Ok(_) => (
                             PlaceError::TimedOut.to_string(),
                             Cause::TimedOut,
-                            Stop::PlacementTimeout { decision: id },
+                            Stop::PlacementTimeout {
+                                decision: id,
+                                awaited: None,
+                            },
                         ),
                         Err(name) => (
                             format!("this guacd has no parameter {name}"),

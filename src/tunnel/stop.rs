@@ -120,10 +120,15 @@ pub(super) enum Stop {
         decision: DecisionId,
     },
     /// No decision in time.
-    #[error("the placement took longer than its budget (decision {decision})")]
+    #[error(
+        "{}the placement took longer than its budget (decision {decision})",
+        awaited.as_ref().map(|it| format!("{it}, and ")).unwrap_or_default()
+    )]
     PlacementTimeout {
         /// The name of the one that did not come about.
         decision: DecisionId,
+        /// What kept it waiting, where it was waited for something better.
+        awaited: Option<Refusal>,
     },
     /// No decision, since the store cannot be asked.
     #[error("{reason} (decision {decision})")]
@@ -273,7 +278,7 @@ impl Stop {
         match self {
             Self::Refused { decision, .. }
             | Self::Missing { decision, .. }
-            | Self::PlacementTimeout { decision }
+            | Self::PlacementTimeout { decision, .. }
             | Self::Store { decision, .. }
             | Self::NoDesktop { decision, .. } => Some(*decision),
             _ => None,
@@ -314,7 +319,10 @@ impl From<Unplaced> for Stop {
     fn from(unplaced: Unplaced) -> Self {
         let decision = unplaced.id;
         match unplaced.error {
-            PlaceError::TimedOut => Self::PlacementTimeout { decision },
+            PlaceError::TimedOut => Self::PlacementTimeout {
+                decision,
+                awaited: unplaced.last.and_then(|last| last.refusal().cloned()),
+            },
             error @ (PlaceError::Store(_) | PlaceError::Away) => Self::Store {
                 reason: error.to_string(),
                 decision,

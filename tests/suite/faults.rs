@@ -9,7 +9,7 @@ mod guacd;
 mod hosts;
 mod machine;
 mod process;
-mod table;
+pub(super) mod table;
 
 use std::time::Duration;
 

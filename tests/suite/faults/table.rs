@@ -99,7 +99,7 @@ struct Row {
     reason: Option<String>,
 }
 
-fn root() -> PathBuf {
+pub(in crate::suite) fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
@@ -157,15 +157,19 @@ fn tests_in(file: &Path) -> BTreeSet<String> {
 }
 
 /// Whether a test of this path is in the sources.
-fn exists(test: &str) -> bool {
+pub(in crate::suite) fn exists(test: &str) -> bool {
     let Some((place, name)) = test.rsplit_once("::") else {
         return false;
     };
-    let file = match place.ends_with(".py") {
+    tests_in(&file_of(place)).contains(name)
+}
+
+/// The file of a module of the suite, or of a suite in Python.
+pub(in crate::suite) fn file_of(place: &str) -> PathBuf {
+    match place.ends_with(".py") {
         true => root().join(place),
         false => root().join(format!("tests/suite/{}.rs", place.replace("::", "/"))),
-    };
-    tests_in(&file).contains(name)
+    }
 }
 
 fn table() -> Vec<Row> {
