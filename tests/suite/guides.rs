@@ -163,7 +163,8 @@ fn every_command(text: &str) -> Vec<Vec<String>> {
     for block in blocks(text).iter().filter(|block| block.info == "sh") {
         let joined = block.text.replace("\\\n", " ");
         for words in joined.lines().flat_map(commands) {
-            let known = words[0] == "sessionguard" || TOOLS.contains(&words[0].as_str());
+            let program = words[0].rsplit('/').next().unwrap();
+            let known = program == "sessionguard" || TOOLS.contains(&program);
             assert!(known, "nobody looks at {words:?}");
             found.push(words);
         }
@@ -174,7 +175,7 @@ fn every_command(text: &str) -> Vec<Vec<String>> {
             .filter(|text| text.starts_with("sessionguard "))
             .flat_map(|text| commands(&text)),
     );
-    found.retain(|words| words[0] == "sessionguard");
+    found.retain(|words| words[0].rsplit('/').next() == Some("sessionguard"));
     found
 }
 

@@ -37,9 +37,12 @@ fn set_up(name: &str, variable: Option<(&'static str, &str)>) -> Stage {
         }
     }
     let broker = site.start();
-    for _ in 0..2 {
-        broker.wait("Host answers RDP", |_| true);
-    }
+    eventually("hosts that answer", || {
+        let status = get(&site, "/api/v1/status");
+        let hosts = status["hosts"].as_array().unwrap();
+        let answer = hosts.iter().all(|host| host["probe"] == "answering");
+        (hosts.len() >= 2 && answer).then_some(())
+    });
     Stage {
         guacd,
         hosts,
@@ -65,11 +68,12 @@ fn at_addresses(mut text: String, guacd: &ScriptedGuacd, hosts: &[ScriptedHost])
     text
 }
 
-/// The same with another text in its first file, read by `reload`.
-fn edited(stage: &mut Stage, name: &str, from: &str, to: &str) {
+/// The same in another mode than `observe`, or in that one again, read by `reload`.
+fn set_mode(stage: &mut Stage, name: &str, mode: &str) {
     let text = configurations(&guide(name)).remove(0).remove(0).1;
-    assert!(text.contains(from), "{name} has no {from}");
-    let text = text.replace(from, to);
+    let begins = "mode = \"observe\"";
+    assert!(text.contains(begins), "{name} does not begin by watching");
+    let text = text.replace(begins, &format!("mode = \"{mode}\""));
     let text = at_addresses(text, &stage.guacd, &stage.hosts);
     stage.site.change_first(text);
     stage.site.write();
@@ -123,7 +127,7 @@ fn adopting_is_observing_then_piloting_then_switching() {
     assert!(status.contains("elsewhere.example.com"), "{status}");
 
     // Piloted: placed, and back again after a closed tab.
-    edited(&mut stage, GUIDE, "mode = \"observe\"", "mode = \"broker\"");
+    set_mode(&mut stage, GUIDE, "broker");
     let (visitor, peer) = stage.desktop(&to("carl", "rds.example.com"));
     let first = is_on(&peer, &stage);
     let shown = said(&stage, &["sessions", "--user", "carl"]);
@@ -149,12 +153,7 @@ fn adopting_is_observing_then_piloting_then_switching() {
     assert_eq!(stage.tunnel(&vnc).1.value("hostname"), "192.0.2.7");
 
     // And back: what is open goes on, what comes is let go where it went.
-    edited(
-        &mut stage,
-        GUIDE,
-        "mode = \"observe\"",
-        "mode = \"observe\" ",
-    );
+    set_mode(&mut stage, GUIDE, "observe");
     let (_visitor, peer) = stage.tunnel(&to("dora", "rds.example.com"));
     assert_eq!(peer.value("hostname"), "rds.example.com");
     assert!(said(&stage, &["tunnels", "--user", "carl"]).contains(&first));
@@ -167,7 +166,7 @@ fn what_haproxy_balanced_is_placed_by_the_name_it_had() {
     let visit = to("ann", "rds.example.com");
     let (_visitor, peer) = stage.tunnel(&visit);
     assert_untouched(&peer, &visit);
-    edited(&mut stage, GUIDE, "mode = \"observe\"", "mode = \"broker\"");
+    set_mode(&mut stage, GUIDE, "broker");
     // The third one has a certificate of its own, and the connection's is not of any.
     let mut seen = Vec::new();
     let mut open = Vec::new();
@@ -210,7 +209,7 @@ fn a_collection_is_watched_then_taken_over_and_its_connections_stay() {
     let line = stage.broker.wait("Would place", |_| true);
     assert_eq!(line["user"], "corp\\ann", "{line}");
 
-    edited(&mut stage, GUIDE, "mode = \"observe\"", "mode = \"broker\"");
+    set_mode(&mut stage, GUIDE, "broker");
     let (_visitor, peer) = stage.desktop(&desktop(r"CORP\bob"));
     let host = is_on(&peer, &stage);
     assert_eq!(peer.value("load-balance-info"), "");
@@ -235,12 +234,7 @@ fn a_collection_is_watched_then_taken_over_and_its_connections_stay() {
     said(&stage, &explain);
 
     // Nothing in the connections has changed: so they go back, too.
-    edited(
-        &mut stage,
-        GUIDE,
-        "mode = \"observe\"",
-        "mode = \"observe\" ",
-    );
+    set_mode(&mut stage, GUIDE, "observe");
     let visit = desktop("carl");
     let (_visitor, peer) = stage.tunnel(&visit);
     assert_untouched(&peer, &visit);

@@ -62,20 +62,32 @@ fn every_link_leads_to_a_file_and_a_heading() {
 
 #[test]
 fn every_guide_is_linked_and_short() {
-    for readme in ["README.md", "deploy/README.md"] {
-        let text = fs::read_to_string(root().join(readme)).unwrap();
-        let all = GUIDES.iter().all(|name| text.contains(name));
-        assert!(
-            all || text.contains("(#guides)") || text.contains("README.md#guides)"),
-            "{readme}"
-        );
-    }
-    let index = fs::read_to_string(root().join("deploy/README.md")).unwrap();
+    let read = |file| fs::read_to_string(root().join(file)).unwrap();
+    assert!(read("README.md").contains("(deploy/README.md#guides)"));
+    let index = read("deploy/README.md");
     for name in GUIDES {
         assert!(index.contains(&format!("(guides/{name})")), "{name}");
-        let lines = guide(name).lines().count();
+        let text = guide(name);
+        let (text, _) = text.split_once(ALERTS).unwrap_or((&text, ""));
+        let lines = text.lines().count();
         assert!((40..=180).contains(&lines), "{name}: {lines} lines");
     }
+}
+
+/// Behind this each alert has a section of its own, which the rules lead to.
+const ALERTS: &str = "\n## Alerts\n";
+
+#[test]
+fn every_alert_has_its_section_and_every_section_its_alert() {
+    let text = guide("troubleshooting.md");
+    let (_, behind) = text.split_once(ALERTS).unwrap();
+    let sections = behind.lines().filter_map(|line| line.strip_prefix("### "));
+    let sections: BTreeSet<_> = sections.collect();
+    assert!(sections.len() > 20, "{sections:?}");
+    let rules = fs::read_to_string(root().join("deploy/monitoring/alerts.yaml")).unwrap();
+    let lines = rules.lines().map(str::trim_start);
+    let alerts: BTreeSet<_> = lines.filter_map(|l| l.strip_prefix("- alert: ")).collect();
+    assert_eq!(sections, alerts);
 }
 
 /// Whether a word looks like a key of the configuration or a figure.
