@@ -30,7 +30,10 @@ const PROVED: &[(&str, &str, Proof)] = &[
     (
         "adopt.md",
         "3. Pilot (20 minutes)",
-        Tests(&["guides::moves::adopting_is_observing_then_piloting_then_switching"]),
+        Tests(&[
+            "guides::moves::adopting_is_observing_then_piloting_then_switching",
+            "tests/real/test_guides.py::test_the_first_hour_as_the_guide_tells_it",
+        ]),
     ),
     (
         "adopt.md",
