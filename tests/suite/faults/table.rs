@@ -164,9 +164,9 @@ pub(in crate::suite) fn exists(test: &str) -> bool {
     tests_in(&file_of(place)).contains(name)
 }
 
-/// The file of a module of the suite, or of a suite in Python.
+/// The file of a module of the suite, or one that is named whole.
 pub(in crate::suite) fn file_of(place: &str) -> PathBuf {
-    match place.ends_with(".py") {
+    match place.ends_with(".py") || place.ends_with(".rs") {
         true => root().join(place),
         false => root().join(format!("tests/suite/{}.rs", place.replace("::", "/"))),
     }
