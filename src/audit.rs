@@ -5,10 +5,7 @@
 //! writing, and a trail that is blocked or broken loses lines, which are
 //! counted and warned of once. What a line says is its teller's business.
 
-use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -18,6 +15,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 use tracing::{info, warn};
 
+use crate::appended::Appended;
 use crate::config::AuditTarget;
 
 /// Lines that may wait for the writer.
@@ -62,7 +60,7 @@ impl Audit {
         let sink = match target {
             AuditTarget::Off => return Ok(None),
             AuditTarget::Stdout => Sink::Stdout,
-            AuditTarget::File(path) => Sink::File(path.clone(), append(path)?),
+            AuditTarget::File(path) => Sink::File(Appended::open(path)?),
         };
         let (entries, queue) = mpsc::channel(QUEUE);
         let losses = Arc::<Losses>::default();
@@ -118,13 +116,7 @@ impl Losses {
 
 enum Sink {
     Stdout,
-    File(PathBuf, File),
-}
-
-/// Users' names are in it: it is nobody else's to read but the group's.
-fn append(path: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.append(true).create(true).mode(0o640).open(path)
+    File(Appended),
 }
 
 fn write(mut sink: Sink, mut queue: mpsc::Receiver<Arc<dyn Entry>>, losses: &Losses) {
@@ -158,21 +150,8 @@ impl Sink {
                 out.write_all(bytes)?;
                 out.flush()
             }
-            Self::File(path, file) => {
-                if was_moved(path, file) {
-                    *file = append(path)?;
-                }
-                file.write_all(bytes)
-            }
+            Self::File(file) => file.write_all(bytes),
         }
-    }
-}
-
-/// Whether the file was moved away, as a rotation of logs does.
-fn was_moved(path: &Path, file: &File) -> bool {
-    match (path.metadata(), file.metadata()) {
-        (Ok(there), Ok(ours)) => (there.dev(), there.ino()) != (ours.dev(), ours.ino()),
-        _ => true,
     }
 }
 
@@ -184,6 +163,8 @@ impl std::fmt::Debug for Audit {
 
 #[cfg(test)]
 mod tests {
+    use std::path::{Path, PathBuf};
+
     use super::*;
 
     struct Fixed(&'static str);

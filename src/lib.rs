@@ -74,9 +74,15 @@ pub mod metrics;
 /// What was decided, one line each, for a log collector.
 pub mod audit;
 
+// A file that grows by lines and that others may move away.
+pub mod appended;
+
 pub mod clock;
 pub mod logging;
+// One trace a connection, for who collects them.
 pub mod panics;
 pub mod shutdown;
 pub mod supervisor;
+#[cfg(feature = "otel")]
+pub mod traces;
 pub mod x224;

@@ -43,6 +43,7 @@ mod suite {
     mod liars;
     mod lifecycle;
     mod log;
+    mod log_places;
     mod malformed;
     mod metrics;
     mod modes;

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout, timeout_at};
+use tracing::{Instrument, info_span};
 
 use super::degraded::{Look, Recalled, leads_back};
 use super::footing::{Behind, footing};
@@ -257,7 +258,8 @@ impl Broker {
                 let key = &held.claim.key;
                 let footing = footing.filter(|_| self.leases.store.is_shared());
                 let written = self.leases.write(key, known.version, record, footing);
-                claimed = match written.await {
+                let span = info_span!(target: "trace", "claim");
+                claimed = match written.instrument(span).await {
                     Err(StoreError::InDoubt { .. }) => {
                         course.doubt(held);
                         return Ok(Round::Again);

@@ -67,7 +67,9 @@ fn report(config: &Path) -> ExitCode {
         Ok(settings) => settings,
         Err(error) => return fail(BAD_CONFIGURATION, &error),
     };
-    logging::init(&settings.log);
+    if let Err(error) = logging::init(&settings.log) {
+        return fail(FAILED, &error);
+    }
     let Some(runtime) = runtime() else {
         return ExitCode::from(FAILED);
     };

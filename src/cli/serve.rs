@@ -23,7 +23,13 @@ pub(super) fn run(config: &Path) -> ExitCode {
         Ok(loaded) => loaded,
         Err(code) => return code,
     };
-    let level = logging::init(&loaded.config.log);
+    let level = match logging::init(&loaded.config.log) {
+        Ok(level) => level,
+        Err(error) => {
+            complain(format_args!("cannot start: {error}"));
+            return ExitCode::from(FAILED);
+        }
+    };
     panics::watch();
     let runtime = match tokio::runtime::Runtime::new() {
         Ok(runtime) => runtime,

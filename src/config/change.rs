@@ -90,11 +90,15 @@ pub fn change(old: &Config, new: &Config) -> Changes {
         timeouts: Timeouts { placement, drain },
         limits,
         attempts: Attempts { most, deadline },
-        log: LogSettings {
-            level,
-            format,
-            audit,
-        },
+        log:
+            LogSettings {
+                level,
+                format,
+                file,
+                audit,
+                traces,
+                traces_users,
+            },
         api,
         health,
         directory,
@@ -123,7 +127,10 @@ pub fn change(old: &Config, new: &Config) -> Changes {
     note(&mut restart, "listen", *listen != new.listen);
     note(&mut restart, "store", *store != new.store);
     note(&mut restart, "log.format", *format != new.log.format);
+    note(&mut restart, "log.file", *file != new.log.file);
     note(&mut restart, "log.audit", *audit != new.log.audit);
+    let same = *traces == new.log.traces && *traces_users == new.log.traces_users;
+    note(&mut restart, "log.traces", !same);
     for (setting, purpose, path, later) in [
         (
             "api.broker_key_file",
@@ -164,8 +171,7 @@ impl Config {
             health: running.health.clone(),
             log: LogSettings {
                 level: self.log.level,
-                format: running.log.format,
-                audit: running.log.audit.clone(),
+                ..running.log.clone()
             },
             guacd: self.guacd.clone(),
             probe: self.probe.clone(),

@@ -53,6 +53,8 @@ pub(super) enum Form {
     Hosts,
     /// A host name or IP address with a port.
     HostPort,
+    /// The same, or `off`.
+    HostPortOrOff,
     /// One of those or a list of them; a variable can hold one.
     OneOrMoreHostPorts,
     /// A host name or IP address, with a port or without.

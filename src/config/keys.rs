@@ -311,6 +311,7 @@ pub(super) const PROBE: &[Key] = &[
 
 /// What may stand for a path.
 pub(super) const SOCKET: &[&str] = &["off"];
+pub(super) const LOG_FILE: &[&str] = &["stderr"];
 pub(super) const AUDIT: &[&str] = &["off", "stdout"];
 
 pub(super) const API: &[Key] = &[
@@ -399,9 +400,27 @@ pub(super) const LOG: &[Key] = &[
     )
     .or("\"text\""),
     key(
+        "file",
+        Form::Place(LOG_FILE),
+        "Where lines go: \"stderr\" or a file's path.",
+    )
+    .or("\"stderr\""),
+    key(
         "audit",
         Form::Place(AUDIT),
         "Where every decision leaves a line of JSON: \"off\", \"stdout\" or a file's path.",
     )
     .or("\"off\""),
+    key(
+        "traces",
+        Form::HostPortOrOff,
+        "The OpenTelemetry collector that gets a trace of each connection, by OTLP over plain HTTP; builds with the feature otel only.",
+    )
+    .or("\"off\""),
+    key(
+        "traces_users",
+        Form::Switch,
+        "Whether users' names are in traces.",
+    )
+    .or("false"),
 ];

@@ -43,6 +43,16 @@ pub(super) fn host_port(node: &Node) -> Result<HostPort, ValueError> {
     Ok(HostPort { host, port })
 }
 
+/// Where traces are collected, or `off`: nowhere. Only what was built to send
+/// them takes it.
+pub(super) fn collector_or_off(node: &Node) -> Result<Option<HostPort>, ValueError> {
+    match text(node)? {
+        "off" => Ok(None),
+        _ if !cfg!(feature = "otel") => Err(ValueError::NoTraces),
+        _ => host_port(node).map(Some),
+    }
+}
+
 /// An IP address with a port to listen on; port 0 lets the system choose.
 pub(super) fn listen_address(node: &Node) -> Result<SocketAddr, ValueError> {
     let text = text(node)?;

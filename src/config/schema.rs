@@ -137,9 +137,12 @@ fn form(form: Form) -> Value {
         Form::SecretFile => json!({ "type": "string", "maxLength": 1024, "pattern": SECRET_FILE }),
         Form::ConnectionId => json!({ "anyOf": [text(1024), { "type": "integer", "minimum": 0 }] }),
         Form::Alias => json!({ "type": "string", "pattern": "^(\\|\\|)?[^|\\s]" }),
-        Form::Host | Form::HostPort | Form::Reached | Form::Listener | Form::ListenerOrOff => {
-            text(262)
-        }
+        Form::Host
+        | Form::HostPort
+        | Form::HostPortOrOff
+        | Form::Reached
+        | Form::Listener
+        | Form::ListenerOrOff => text(262),
         Form::Hosts => list(&text(255)),
         Form::OneOrMoreHostPorts => json!({ "anyOf": [text(262), list(&text(262))] }),
         Form::Fingerprints => list(&json!({ "type": "string", "pattern": FINGERPRINT })),

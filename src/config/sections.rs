@@ -11,7 +11,7 @@ use super::draft::{Gathered, ListenDraft, ScoreDraft};
 use super::guacd::advertised;
 use super::keys;
 use super::names::{id, name, place, secret_file};
-use super::network::{listen_address, listen_address_or_off};
+use super::network::{collector_or_off, listen_address, listen_address_or_off};
 use super::node::{Located, Node};
 use super::problem::Problem;
 use super::reader::{Reader, put};
@@ -247,6 +247,12 @@ pub(super) fn log(node: &Node, report: &mut Report, into: &mut Gathered) {
     let log = &mut into.config.log;
     put(&mut log.level, table.read("level", word(LEVELS)));
     put(&mut log.format, table.read("format", word(FORMATS)));
+    let file = |node: &Node| Ok(place(keys::LOG_FILE)(node)?.err());
+    let file = table.read("file", file).map(|found| Located {
+        value: found.value.map(|path| table.beside_main_file(&path)),
+        at: found.at,
+    });
+    put(&mut log.file, file);
     let audit = |node: &Node| {
         Ok(match place(keys::AUDIT)(node)? {
             Ok(0) => AuditTarget::Off,
@@ -262,4 +268,6 @@ pub(super) fn log(node: &Node, report: &mut Report, into: &mut Gathered) {
         at: found.at,
     });
     put(&mut log.audit, audit);
+    put(&mut log.traces, table.read("traces", collector_or_off));
+    put(&mut log.traces_users, table.switch("traces_users"));
 }

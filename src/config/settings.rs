@@ -218,8 +218,14 @@ pub struct LogSettings {
     pub level: LogLevel,
     /// Lines for people or for programs.
     pub format: LogFormat,
+    /// The file lines go to; `None`: standard error.
+    pub file: Option<PathBuf>,
     /// Where every decision leaves a line of its own.
     pub audit: AuditTarget,
+    /// Where traces of connections are collected; `None`: nowhere.
+    pub traces: Option<HostPort>,
+    /// Whether users' names are in them.
+    pub traces_users: bool,
 }
 
 /// Where the audit trail goes.

@@ -102,6 +102,8 @@ pub(super) enum ValueError {
     NotDialled { text: String },
     #[error("\"{}\" is not an IP address to listen on", Shown(text))]
     NotAnIp { text: String },
+    #[error("this sessionguard was built without traces")]
+    NoTraces,
 }
 
 impl ValueError {
@@ -150,6 +152,9 @@ impl ValueError {
             }
             Self::NotAHost { .. } => {
                 "letters, digits, `-`, `_` and dots; other scripts in their `xn--` form".to_owned()
+            }
+            Self::NoTraces => {
+                "write \"off\", or build it with traces: cargo build --release --features otel".to_owned()
             }
             Self::NoPort { text } => format!("add one, such as \"{}:4822\"", Shown(text)),
             Self::NotAPort { .. } => "a port is a number from 1 to 65535".to_owned(),

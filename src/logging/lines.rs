@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tracing::warn;
+use tracing::{Level, Metadata, warn};
 use tracing_subscriber::fmt::MakeWriter;
 
 /// Lines that may wait for the writer. What is remote in a line was read within
@@ -23,6 +23,15 @@ const LOOK: Duration = Duration::from_millis(10);
 pub(super) struct Lines {
     queue: SyncSender<Message>,
     counts: Arc<Counts>,
+    /// What stands in front of a line, by its level.
+    prefix: Option<fn(&Level) -> &'static str>,
+}
+
+/// The way in of one line.
+#[derive(Debug)]
+pub(super) struct Line {
+    lines: Lines,
+    prefix: &'static str,
 }
 
 #[derive(Debug)]
@@ -35,7 +44,16 @@ enum Message {
 #[derive(Debug, Default)]
 struct Counts {
     waiting: AtomicUsize,
+    /// Not told of yet.
     lost: AtomicU64,
+    all_lost: AtomicU64,
+}
+
+impl Counts {
+    fn lose(&self) {
+        self.lost.fetch_add(1, Ordering::Relaxed);
+        self.all_lost.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 impl Lines {
@@ -50,7 +68,25 @@ impl Lines {
         thread::Builder::new()
             .name("log".to_owned())
             .spawn(move || write(sink, &lines, &of_writer))?;
-        Ok(Self { queue, counts })
+        Ok(Self {
+            queue,
+            counts,
+            prefix: None,
+        })
+    }
+
+    /// The same with something in front of each line, by its level.
+    #[must_use]
+    pub(super) fn prefixed(self, prefix: fn(&Level) -> &'static str) -> Self {
+        Self {
+            prefix: Some(prefix),
+            ..self
+        }
+    }
+
+    /// Lines that were lost so far, told of or not.
+    pub(super) fn lost(&self) -> u64 {
+        self.counts.all_lost.load(Ordering::Relaxed)
     }
 
     /// Waits until all that was logged so far is written; no longer than this.
@@ -70,13 +106,15 @@ impl Lines {
     }
 }
 
-impl Write for Lines {
+impl Write for Line {
     /// Takes a whole line, or loses it; never fails.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        self.counts.waiting.fetch_add(1, Ordering::Relaxed);
-        if self.queue.try_send(Message::Line(line.to_vec())).is_err() {
-            self.counts.waiting.fetch_sub(1, Ordering::Relaxed);
-            self.counts.lost.fetch_add(1, Ordering::Relaxed);
+        let counts = &self.lines.counts;
+        counts.waiting.fetch_add(1, Ordering::Relaxed);
+        let whole = [self.prefix.as_bytes(), line].concat();
+        if self.lines.queue.try_send(Message::Line(whole)).is_err() {
+            counts.waiting.fetch_sub(1, Ordering::Relaxed);
+            counts.lose();
         }
         Ok(line.len())
     }
@@ -87,10 +125,20 @@ impl Write for Lines {
 }
 
 impl<'a> MakeWriter<'a> for Lines {
-    type Writer = Self;
+    type Writer = Line;
 
-    fn make_writer(&'a self) -> Self {
-        self.clone()
+    fn make_writer(&'a self) -> Line {
+        Line {
+            lines: self.clone(),
+            prefix: "",
+        }
+    }
+
+    fn make_writer_for(&'a self, of: &Metadata<'_>) -> Line {
+        Line {
+            prefix: self.prefix.map_or("", |prefix| prefix(of.level())),
+            ..self.make_writer()
+        }
     }
 }
 
@@ -98,12 +146,16 @@ fn write(mut sink: impl Write, lines: &Receiver<Message>, counts: &Counts) {
     for message in lines {
         match message {
             Message::Line(line) => {
-                // A reader that has left is nobody to tell, nor is a full disk.
-                let _ = sink.write_all(&line).and_then(|()| sink.flush());
+                let written = sink.write_all(&line).and_then(|()| sink.flush());
                 let waiting = counts.waiting.fetch_sub(1, Ordering::Relaxed);
-                // Once there is room again, not at every other line.
-                if waiting <= QUEUE / 2 {
-                    say(counts.lost.swap(0, Ordering::Relaxed));
+                match written {
+                    // Once there is room again, not at every other line.
+                    Ok(()) if waiting <= QUEUE / 2 => {
+                        say(counts.lost.swap(0, Ordering::Relaxed));
+                    }
+                    Ok(()) => {}
+                    // A reader that has left is nobody to tell now, nor is a full disk.
+                    Err(_) => counts.lose(),
                 }
             }
             Message::Written(answer) => {
@@ -116,7 +168,10 @@ fn write(mut sink: impl Write, lines: &Receiver<Message>, counts: &Counts) {
 
 fn say(lost: u64) {
     if lost > 0 {
-        warn!(lost, "The log lost lines while its reader stalled");
+        warn!(
+            lost,
+            "The log lost lines, which its reader or its disk did not take"
+        );
     }
 }
 
@@ -143,11 +198,11 @@ mod tests {
     #[test]
     fn lines_arrive_in_their_order_before_the_end() {
         let page = Page::default();
-        let mut lines = Lines::to(page.clone()).unwrap();
+        let lines = Lines::to(page.clone()).unwrap();
         for number in 0..1000 {
             writeln!(lines.make_writer(), "{number}").unwrap();
         }
-        lines.write_all(b"last\n").unwrap();
+        lines.make_writer().write_all(b"last\n").unwrap();
         lines.finish(Duration::from_secs(20));
         let text = String::from_utf8(page.0.lock().unwrap().clone()).unwrap();
         assert!(
@@ -159,10 +214,10 @@ mod tests {
     #[test]
     fn a_sink_that_stalls_holds_up_nobody_and_what_is_lost_is_counted() {
         let page = Page::default();
-        let mut lines = Lines::to(page.clone()).unwrap();
+        let lines = Lines::to(page.clone()).unwrap();
         let stalled = page.0.lock().unwrap();
         for _ in 0..QUEUE + 10 {
-            lines.write_all(b"x\n").unwrap();
+            lines.make_writer().write_all(b"x\n").unwrap();
         }
         // One may be under way in the writer.
         assert!([9, 10].contains(&lines.counts.lost.load(Ordering::Relaxed)));
@@ -173,6 +228,7 @@ mod tests {
         lines.finish(Duration::from_secs(20));
         assert!(page.0.lock().unwrap().len() >= 2 * QUEUE);
         assert_eq!(lines.counts.lost.load(Ordering::Relaxed), 0, "it was said");
+        assert!(lines.lost() >= 9, "and is counted still");
     }
 
     #[test]
@@ -186,9 +242,9 @@ mod tests {
                 Ok(())
             }
         }
-        let mut lines = Lines::to(Gone).unwrap();
+        let lines = Lines::to(Gone).unwrap();
         for _ in 0..10 {
-            lines.write_all(b"x\n").unwrap();
+            lines.make_writer().write_all(b"x\n").unwrap();
         }
         let start = Instant::now();
         lines.finish(Duration::from_secs(20));
@@ -196,5 +252,6 @@ mod tests {
             start.elapsed() < Duration::from_secs(15),
             "the writer lives"
         );
+        assert_eq!(lines.lost(), 10);
     }
 }

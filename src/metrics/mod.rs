@@ -37,7 +37,7 @@ pub use page::{Page, Samples};
 pub use picture::picture;
 pub use store::StoreHealth;
 use tally::Tally;
-pub use words::{Attempted, Cause, Operation, Phase, Probed, Stored};
+pub use words::{Attempted, Cause, Operation, Phase, Probed, Stored, refused};
 
 /// What a page is, for its reader's `Content-Type`.
 pub const CONTENT_TYPE: &str = prometheus_text::CONTENT_TYPE;

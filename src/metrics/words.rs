@@ -95,7 +95,12 @@ impl Attempted {
     ];
 
     pub(super) fn label(self) -> Label {
-        let word = match self {
+        ("result", self.word())
+    }
+
+    /// In a word.
+    pub fn word(self) -> &'static str {
+        match self {
             Self::Stood => "stood",
             Self::Released => "released",
             Self::NotThere => "not-there",
@@ -103,8 +108,7 @@ impl Attempted {
             Self::Died => "died",
             Self::Void => "void",
             Self::Stopped => "stopped",
-        };
-        ("result", word)
+        }
     }
 }
 
@@ -253,7 +257,8 @@ pub(super) fn reason(outcome: Option<&Outcome>, cause: Option<Cause>) -> Option<
     })
 }
 
-fn refused(refusal: &Refusal) -> &'static str {
+/// A refusal in a word.
+pub fn refused(refusal: &Refusal) -> &'static str {
     match refusal {
         Refusal::BadSelector(_) => "bad-selector",
         Refusal::FarmSelectorNotAllowed => "farm-selector-not-allowed",

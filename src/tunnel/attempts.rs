@@ -25,13 +25,13 @@ use std::time::Duration;
 
 use guac_protocol::{Instruction, Parameters};
 use tokio::time::{Instant, sleep_until};
-use tracing::warn;
+use tracing::{Instrument, warn};
 
 use super::outcome::{Outcome, Phase};
 use super::registry::{Owned, Registered};
 use super::rewrite::{Missing, Rewritten, rewrite};
 use super::stop::Stop;
-use super::{Gateway, Ready};
+use super::{Gateway, Ready, trace};
 use crate::broker::{Again, Check, DecisionId, Hold};
 use crate::config;
 use crate::metrics::Attempted;
@@ -130,8 +130,12 @@ impl Gateway {
             outcome.attempts += 1;
             let began = Instant::now();
             let tunnel = outcome.tunnel();
+            let span = trace::attempt(outcome.attempts, placed.host());
             let came = self.attempt(waiting, &placed, errand, &mut tried, tunnel);
-            let came = came.await;
+            let came = came.instrument(span.clone()).await;
+            trace::attempted(&span, what_came(&came));
+            // It ends here.
+            drop(span);
             self.metrics.attempted(what_came(&came));
             match came? {
                 Came::Stood(owned) => {

@@ -26,6 +26,7 @@ mod resolve;
 mod rewrite;
 mod secure;
 mod stop;
+mod trace;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,6 +35,7 @@ use guac_protocol::{Event, Instruction, Select, Side};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 use uuid::Uuid;
 
 use crate::broker::{Broker, Hold};
@@ -225,7 +227,9 @@ impl Gateway {
                 ((given_up, None), stop)
             }
             Ok(mut waiting) => {
+                let span = outcome.trace.connection();
                 let attempts = self.attempts(&mut waiting, &errand, placed, outcome);
+                let attempts = attempts.instrument(span);
                 let sought = end.run_until_cancelled(Box::pin(attempts)).await;
                 match sought.unwrap_or_else(|| Err(outcome.entry().told_to_end())) {
                     Ok(ready) => {
@@ -264,6 +268,19 @@ impl Gateway {
         let first = self.stop.run_until_cancelled(first).await;
         first.unwrap_or(Err(Stop::NothingSent))?;
         outcome.entry().list();
+        let span = outcome.begin_trace();
+        let agreed = self.agree(line, listen, pass, outcome);
+        Box::pin(agreed.instrument(span)).await
+    }
+
+    /// The same from `select` on.
+    async fn agree(
+        &self,
+        line: &mut Line,
+        listen: &config::Listen,
+        pass: &Pass,
+        outcome: &mut Outcome,
+    ) -> Result<Shaken, Stop> {
         let mut lap = self.metrics.handshake();
         let started = timeout(listen.handshake_timeout, line.event()).await;
         let select = match started.map_err(|_| Stop::HandshakeTimeout)?? {

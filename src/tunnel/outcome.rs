@@ -6,12 +6,13 @@ use std::thread;
 
 use guac_protocol::Status;
 use tokio::time::Instant;
-use tracing::{debug, info, warn};
+use tracing::{Span, debug, info, warn};
 
 use super::limits::Counted;
 use super::open::{Entry, Facts, Kind};
 use super::rewrite::Rewritten;
 use super::stop::Stop;
+use super::trace::Trace;
 use crate::broker::DecisionId;
 use crate::placement::{self, Decision, HostId, Placement, Refusal, Trust, TunnelId, UserKey};
 
@@ -44,6 +45,7 @@ pub(super) struct Outcome {
     pub(super) to_guacd: u64,
     /// Bytes from guacd to Guacamole after the handshake.
     pub(super) to_guacamole: u64,
+    pub(super) trace: Trace,
 }
 
 /// A fault of ours ends the tunnel's task between any two steps: its line comes
@@ -71,7 +73,13 @@ impl Outcome {
             attempts: 0,
             to_guacd: 0,
             to_guacamole: 0,
+            trace: Trace::none(),
         }
+    }
+
+    /// The first byte is there; the span of what follows.
+    pub(super) fn begin_trace(&mut self) -> Span {
+        self.trace.begin(self.entry.id())
     }
 
     pub(super) fn tunnel(&self) -> &TunnelId {
@@ -181,6 +189,14 @@ impl Outcome {
 
     /// The line at the end.
     pub(super) fn log(&self, stop: &Stop) {
+        let status = self.told(stop).map(Status::name);
+        let bytes = (self.to_guacd, self.to_guacamole);
+        let reached = (self.phase, self.attempts);
+        self.trace.end((stop, status), reached, bytes);
+        self.trace.connection().in_scope(|| self.tell(stop, status));
+    }
+
+    fn tell(&self, stop: &Stop, status: Option<&'static str>) {
         // A health check leaves no line; what is foreign left its own.
         if matches!(stop, Stop::NothingSent | Stop::Foreign) {
             debug!(tunnel = %self.tunnel(), "Closed without a handshake");
@@ -192,7 +208,7 @@ impl Outcome {
             by = stop.by(),
             phase = %self.phase,
             how = %stop,
-            status = self.told(stop).map(Status::name),
+            status,
             attempts = (self.attempts > 0).then_some(self.attempts),
             to_guacd = self.to_guacd,
             to_guacamole = self.to_guacamole,

@@ -3,14 +3,14 @@
 
 use guac_protocol::Parameters;
 use tokio::time::Instant;
-use tracing::info;
+use tracing::{Instrument, info};
 
 use super::attempts::{FENCE, Placed};
 use super::line::Line;
 use super::outcome::Outcome;
 use super::resolve::{Intent, Unreadable};
 use super::stop::Stop;
-use super::{Gateway, ids};
+use super::{Gateway, ids, trace};
 use crate::broker::{Act, Again, Answer, Asked, PlaceError, Rewritten, Unplaced};
 use crate::metrics::Cause;
 use crate::placement::{self, Claims, Conduct, Request};
@@ -127,7 +127,14 @@ impl Gateway {
         loop {
             let (tried, tunnel) = (again.tried.clone(), outcome.tunnel());
             let broker = &self.broker;
-            let placed = broker.place_again(request, tunnel, again, deadline).await;
+            let span = trace::placement();
+            let placed = broker.place_again(request, tunnel, again, deadline);
+            let placed = placed.instrument(span.clone()).await;
+            match &placed {
+                Ok(answer) => trace::decided(&span, &answer.id, &answer.decision),
+                Err(unplaced) => trace::undecided(&span, &unplaced.id),
+            }
+            drop(span);
             let answer = placed.inspect_err(|unplaced| {
                 self.gave_up(unplaced, Act::Placement, request, outcome);
             })?;

@@ -40,6 +40,7 @@ pub(super) async fn run(
     outcome: &mut Outcome,
 ) -> Stop {
     let Ready { hold, issued } = ready;
+    outcome.trace.relay();
     outcome.phase = if hold.is_some() {
         Phase::Pending
     } else {

@@ -15,9 +15,13 @@ const ROOMS: &[(&str, &[&str])] = &[
     // A store that replicas share is reached over TLS and has a clock of its own.
     ("store", &["placement", "config", "tls", "clock"]),
     ("tls", &["placement", "config", "clock"]),
-    ("logging", &["config"]),
+    // Its lines may go to a file, and say of which trace they are.
+    ("logging", &["config", "appended", "traces"]),
+    ("traces", &["config"]),
     ("shutdown", &[]),
-    ("audit", &["config"]),
+    ("audit", &["config", "appended"]),
+    // A file that others may move away; what is written there it does not know.
+    ("appended", &[]),
     ("x224", &[]),
     // One loop accepts for every listener, whatever is spoken behind it.
     ("entrance", &[]),
@@ -115,6 +119,9 @@ const ROOMS: &[(&str, &[&str])] = &[
             "metrics",
             "entrance",
             "panics",
+            // What the process has open and what its log lost, for its figures.
+            "descriptors",
+            "logging",
         ],
     ),
     (
@@ -189,7 +196,8 @@ const OWNED: &[(&str, &str)] = &[
     ("axum::", "api"),
     ("governor::", "api"),
     ("utoipa::", "api"),
-    ("hyper::client", "cli agent"),
+    ("hyper::client", "cli agent traces"),
+    ("opentelemetry", "traces logging"),
     ("nix::sys::signal", "agent"),
     ("nix::sys::resource", "descriptors"),
     ("nix::unistd", "agent"),
@@ -200,7 +208,12 @@ const OWNED: &[(&str, &str)] = &[
 ];
 
 /// The only files that speak HTTP besides those of the room `api`.
-const ASKS_BY_HTTP: &[&str] = &["cli/ask.rs", "cli/healthcheck.rs", "agent/http.rs"];
+const ASKS_BY_HTTP: &[&str] = &[
+    "cli/ask.rs",
+    "cli/healthcheck.rs",
+    "agent/http.rs",
+    "traces/post.rs",
+];
 
 /// What a pure room never mentions.
 const IMPURE: &[&str] = &[

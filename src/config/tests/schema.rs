@@ -278,6 +278,8 @@ fn probes(form: Form) -> (Vec<String>, Vec<String>) {
         Form::Host => (texts(&["\"h\"", "\"::1\""]), texts(&["\"\"", "5"])),
         Form::Hosts => (texts(&["[\"h\"]"]), texts(&["\"h\"", "[\"\"]"])),
         Form::HostPort => (texts(&["\"h:1\"", "\"[::1]:1\""]), texts(&["\"\"", "4822"])),
+        // What else may stand there depends on how this was built.
+        Form::HostPortOrOff => (texts(&["\"off\""]), texts(&["\"\"", "4822"])),
         Form::OneOrMoreHostPorts => (
             texts(&["\"h:1\"", "[\"h:1\", \"[::1]:1\"]"]),
             texts(&["\"\"", "4822", "[4822]", "[\"\"]"]),
