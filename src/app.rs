@@ -284,6 +284,8 @@ impl App {
             pulse: Pulse::new(clock),
             listening: Arc::new(AtomicBool::new(false)),
             stop: shutdown.stop.clone(),
+            descriptors,
+            started: clock.now(),
             clock,
         };
         Ok(Self {

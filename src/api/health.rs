@@ -13,6 +13,7 @@
 
 mod figures;
 mod listener;
+mod process;
 mod pulse;
 mod ready;
 mod store;
@@ -34,8 +35,10 @@ use tokio_util::sync::CancellationToken;
 use crate::broker::{Decisions, Gate};
 use crate::clock::Clock;
 use crate::config::{Current, Degraded, Reload};
+use crate::descriptors::Descriptors;
 use crate::fleet::Fleet;
 use crate::metrics::{self, Metrics};
+use crate::placement::Timestamp;
 use crate::store::Store;
 use crate::tls::Certificates;
 use crate::tunnel::{Limits, Pool, Tunnels};
@@ -79,6 +82,10 @@ pub struct Health {
     pub listening: Arc<AtomicBool>,
     /// Cancelled when nobody is served anew.
     pub stop: CancellationToken,
+    /// What this process may have open.
+    pub descriptors: Descriptors,
+    /// When the process was set up.
+    pub started: Timestamp,
     /// For ages.
     pub clock: Clock,
 }

@@ -10,6 +10,7 @@
 //! configuration or from the fixed words of this room. Counts by what has left
 //! the configuration are forgotten.
 
+mod farms;
 mod metered;
 mod page;
 mod picture;

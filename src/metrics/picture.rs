@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Page;
+use super::farms::farms;
 use crate::placement::{
     Alarm, BreakerState, FarmId, HostId, Known, LeaseKey, Mode, Reach, Snapshot, Timestamp, alarms,
     newcomer, reach,
@@ -16,6 +17,7 @@ pub fn picture(page: &mut Page, snapshot: &Snapshot, now: Timestamp) {
     heartbeats(page, snapshot, now);
     sessions(page, snapshot, now);
     scores(page, snapshot, now);
+    farms(page, snapshot, now);
     pending(page, snapshot);
     leases(page, snapshot, now);
     sounding(page, snapshot, now);

@@ -237,3 +237,78 @@ fn a_picture_tells_of_reports_leases_and_of_configured_hosts_alone() {
         "{text}"
     );
 }
+
+#[test]
+fn hosts_of_a_farm_are_open_full_or_out_and_seats_are_counted_where_each_has_a_bound() {
+    let text = |caps: &str, enabled: bool| {
+        let farm =
+            format!("[broker]\nslow_start = \"0s\"\n[[farms]]\nid = \"a\"\nenabled = {enabled}\n");
+        let hosts = ["one", "two", "three"].map(|id| {
+            format!("[[hosts]]\nid = {id:?}\naddress = \"{id}.example.test\"\nfarm_ids = [\"a\"]\n{caps}\n")
+        });
+        farm + &hosts.concat()
+    };
+    let told = |text: &str| {
+        let directory = directory(text);
+        let fleet = crate::fleet::Fleet::new(Arc::clone(&directory));
+        let mut snapshot = Snapshot::clone(&fleet.snapshot());
+        let now = Timestamp::from_millis(100_000);
+        for (id, users, listens) in [("one", 1, true), ("two", 2, true), ("three", 0, false)] {
+            let id = HostId::from(id);
+            let mut view = snapshot.hosts[&id].as_ref().clone();
+            view.report = Some(Report {
+                received: now,
+                health: 80,
+                rdp_listener_ok: listens,
+                cpu_percent: None,
+                memory_used_percent: None,
+                sessions: Vec::new(),
+                missing_remote_apps: Vec::new(),
+                order: None,
+                taken: now,
+                overclaims: false,
+            });
+            view.tunnels = (0..users)
+                .map(|number| TunnelView {
+                    tunnel: format!("{id} {number}").as_str().into(),
+                    key: None,
+                    user: UserKey::new(&format!("{id} {number}"), ""),
+                    trust: Trust::default(),
+                    farm: "a".into(),
+                    resource: None,
+                    since: now,
+                    stood: Some(now),
+                    elsewhere: false,
+                })
+                .collect();
+            snapshot.hosts.insert(id, Arc::new(view));
+        }
+        let mut page = Page::default();
+        picture(&mut page, &snapshot, now);
+        Metrics::default().write(page, &directory).unwrap()
+    };
+    let bounded = told(&text("max_sessions = 2", true));
+    for (state, count) in [("open", 1), ("full", 1), ("out", 1)] {
+        let labels = format!("{{farm=\"a\",state=\"{state}\"}} {count}.0");
+        assert_says(&bounded, &format!("sessionguard_farm_hosts{labels}"));
+    }
+    assert_says(
+        &bounded,
+        "sessionguard_farm_seats{farm=\"a\",state=\"taken\"} 3.0",
+    );
+    assert_says(
+        &bounded,
+        "sessionguard_farm_seats{farm=\"a\",state=\"free\"} 1.0",
+    );
+    let unbounded = told(&text("", true));
+    assert_says(
+        &unbounded,
+        "sessionguard_farm_hosts{farm=\"a\",state=\"open\"} 2.0",
+    );
+    assert!(
+        !unbounded.contains("sessionguard_farm_seats{"),
+        "{unbounded}"
+    );
+    // A farm that places nobody on purpose lacks nothing.
+    assert!(!told(&text("", false)).contains("sessionguard_farm_hosts{"));
+}

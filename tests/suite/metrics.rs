@@ -21,6 +21,8 @@ const NAMES: &[(&str, &str)] = &[
     ("breaker_openings_total", "counter"),
     ("host_heartbeat_age_seconds", "gauge"),
     ("host_score", "gauge"),
+    ("farm_hosts", "gauge"),
+    ("farm_seats", "gauge"),
     ("pending_placements", "gauge"),
     ("leases", "gauge"),
     ("alarms", "gauge"),
@@ -40,6 +42,13 @@ const NAMES: &[(&str, &str)] = &[
     ("attempts_total", "counter"),
     ("connections_saved_total", "counter"),
     ("panics_total", "counter"),
+    ("log_lines_lost_total", "counter"),
+    ("start_time_seconds", "gauge"),
+    ("descriptors_open", "gauge"),
+    ("descriptors_max", "gauge"),
+    ("descriptors_reserve", "gauge"),
+    ("config_hash", "gauge"),
+    ("guacd_up", "gauge"),
     ("relay_bytes_total", "counter"),
     ("probe_duration_seconds", "histogram"),
     ("config_generation", "gauge"),
@@ -222,6 +231,15 @@ fn after_a_day_every_figure_is_there_and_right() {
     assert!(written >= Some(2.0), "{written:?}");
     let probed = scraped.get("probe_duration_seconds_count{result=\"answered\"}");
     assert!(probed >= Some(2.0), "{probed:?}");
+    // No host has max_sessions.
+    assert_eq!(scraped.sum("farm_seats"), 0.0);
+    for (state, count) in [("open", 2.0), ("full", 0.0), ("out", 0.0)] {
+        let series = format!("farm_hosts{{farm=\"office\",state=\"{state}\"}}");
+        assert_eq!(scraped.get(&series), Some(count), "{series}");
+    }
+    let open = scraped.get("descriptors_open").unwrap();
+    let most = scraped.get("descriptors_max").unwrap();
+    assert!(open > 10.0 && open < most, "{open} of {most}");
     for host in ["rds1", "rds2"] {
         let series = format!("host_score{{farm=\"office\",host=\"{host}\"}}");
         assert!(
@@ -305,6 +323,7 @@ fn what_a_reload_takes_out_leaves_the_page_and_a_bad_file_shows() {
     let addresses: Vec<_> = stage.hosts.iter().map(ScriptedHost::address).collect();
     let file = stage.site.folder().join("conf.d/00.toml");
 
+    let first = Scraped::of(&stage.broker).get("config_hash").unwrap();
     fs::write(&file, Stage::farm(&addresses[..1], &[("rds1", "drain")])).unwrap();
     let scraped = until(
         &stage.broker,
@@ -316,6 +335,7 @@ fn what_a_reload_takes_out_leaves_the_page_and_a_bad_file_shows() {
         ],
     );
     assert!(!scraped.text.contains("rds2"), "{}", scraped.text);
+    assert_ne!(scraped.get("config_hash").unwrap(), first);
 
     fs::write(&file, "[[hosts]]\nid = \"rds9\"\n").unwrap();
     let bad = [

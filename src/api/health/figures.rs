@@ -6,7 +6,6 @@ use std::sync::Arc;
 use super::Health;
 use crate::config::HostPort;
 use crate::metrics::{Page, picture};
-use crate::panics;
 use crate::placement::{Snapshot, Timestamp};
 use crate::tunnel::GuacdStanding;
 
@@ -29,13 +28,8 @@ impl Health {
             "Whether the files could be used when they were last read.",
         )
         .put(&[], f64::from(u8::from(is_ok)));
-        page.counter(
-            "panics",
-            "Tasks that ended by a fault of sessionguard, each a line in the log.",
-        )
-        .count(&[], panics::count());
-        page.gauge("build_info", "Which release this is.")
-            .put(&[("version", env!("CARGO_PKG_VERSION"))], 1.0);
+        self.tell_process(&mut page);
+        self.tell_hash(&mut page, &snapshot.directory);
         (page, snapshot)
     }
 
@@ -130,6 +124,11 @@ impl Health {
             .enumerate()
             .map(|(at, name)| ((at + 1).to_string(), name))
             .collect();
+        page.gauge(
+            "guacd_up",
+            "Whether guacd could be reached when it was last dialled; one of several is enough.",
+        )
+        .put(&[], f64::from(u8::from(self.metrics.is_guacd_up())));
         let mut samples = page.gauge(
             "guacd_tunnels",
             "Connections to guacd, those that are being opened among them, by its place in address of [guacd].",
