@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what tests/deploy needs: a venv, kubectl or kustomize, Helm, systemd's own tools, strace, and
-# ip, unshare and nsenter. What cannot be had is named, and the tests that want it are skipped. Called
+# Installs what tests/deploy needs: a venv, kubectl or kustomize, Helm, systemd's own tools, strace, promtool, logrotate,
+# Grafana's types, and ip, unshare and nsenter. What cannot be had is named, and the tests that want it are skipped. Called
 # by tests/deploy/run; quick when nothing is missing.
 #
 # Exit: 0 the tests can run, in part at least; 10 none can; other: a fault of this script.
@@ -25,6 +25,17 @@ cannot() { echo "CANNOT: $1"; }
 # What a mirror is called stays on this machine: output gets copied into reports.
 tail_of_log() { tail -n 15 "$log" | sed -E 's#https?://[^ ]+#(mirror)#g'; }
 
+# A fresh Prometheus would start.
+without_services() {
+    local policy=/usr/sbin/policy-rc.d code=0
+    if [ -e "$policy" ]; then "$@"; return; fi
+    printf '#!/bin/sh\nexit 101\n' >"$policy"
+    chmod 755 "$policy"
+    "$@" || code=$?
+    rm -f "$policy"
+    return "$code"
+}
+
 missing=()
 have() { command -v "$1" >/dev/null || missing+=("$2"); }
 have systemd-analyze systemd
@@ -33,6 +44,8 @@ have strace strace
 have ip iproute2
 have unshare util-linux
 have openssl openssl
+have promtool prometheus
+have logrotate logrotate
 python3 -c 'import ensurepip' 2>/dev/null || missing+=(python3-venv)
 if [ ${#missing[@]} -gt 0 ]; then
     if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
@@ -40,7 +53,7 @@ if [ ${#missing[@]} -gt 0 ]; then
         export DEBIAN_FRONTEND=noninteractive
         apt() { apt-get -o DPkg::Lock::Timeout=300 "$@" >>"$log" 2>&1; }
         apt update || echo "apt-get update reported faults; going on" >&2
-        apt install -y --no-install-recommends "${missing[@]}" \
+        without_services apt install -y --no-install-recommends "${missing[@]}" \
             || { tail_of_log; cannot "apt-get install failed for: ${missing[*]}"; }
     else
         cannot "not root, or no apt-get; missing: ${missing[*]}"
@@ -59,6 +72,13 @@ build() { # NAME MODULE
 }
 command -v kubectl >/dev/null || command -v kustomize >/dev/null || build kustomize "$kustomize"
 command -v helm >/dev/null || build helm "$helm"
+grafana=$repo/tests/deploy/grafana
+if ! command -v go >/dev/null; then
+    cannot "no Go to build what reads a dashboard as Grafana does"
+elif [ ! "$tools/dashboard" -nt "$grafana/main.go" ] || [ ! "$tools/dashboard" -nt "$grafana/go.sum" ]; then
+    echo "building what reads a dashboard as Grafana does"
+    go build -C "$grafana" -o "$tools/dashboard" . >>"$log" 2>&1 || { tail_of_log; cannot "tests/deploy/grafana could not be built"; }
+fi
 
 stamp=$venv/.requirements
 if ! cmp -s "$requirements" "$stamp"; then
