@@ -10,6 +10,8 @@
 //! - `--rounds N`: so many rounds, seven where it is not said;
 //! - `--only NAME`: one load: `bulk`, `tls`, `desktops`, `ping`, `set-up`, `idle`;
 //!   may be said more than once;
+//! - `--way NAME`: this way beside HAProxy, and no other: `direct`, `haproxy`,
+//!   `splice`, `nginx`, `sessionguard`; may be said more than once;
 //! - `--judge`: fails where a gate is missed;
 //! - `--whole`: fails where one of the others is not there, which else is left
 //!   out with a word;
@@ -123,6 +125,8 @@ impl Load {
 struct Options {
     extent: Extent,
     loads: Vec<Load>,
+    /// Only these ways, where any is named.
+    ways: Vec<Kind>,
     is_quick: bool,
     judges: bool,
     is_whole: bool,
@@ -133,6 +137,7 @@ impl Options {
         let mut options = Self {
             extent: Extent::full(),
             loads: Vec::new(),
+            ways: Vec::new(),
             is_quick: false,
             judges: false,
             is_whole: false,
@@ -159,6 +164,14 @@ impl Options {
                     let names = Load::ALL.map(|(_, name)| name).join(", ");
                     let (load, _) = named.ok_or(format!("--only wants one of {names}"))?;
                     options.loads.push(*load);
+                }
+                "--way" => {
+                    let said = arguments.next().unwrap_or_default();
+                    let named = Kind::ALL.into_iter().find(|kind| kind.word() == said);
+                    let words = Kind::ALL.map(Kind::word).join(", ");
+                    options
+                        .ways
+                        .push(named.ok_or(format!("--way wants one of {words}"))?);
                 }
                 other => return Err(format!("{other} is no option of this benchmark")),
             }
@@ -247,7 +260,10 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let kinds = kinds(options.is_whole);
+    let mut kinds = kinds(options.is_whole);
+    kinds.retain(|kind| {
+        options.ways.is_empty() || *kind == Kind::Haproxy || options.ways.contains(kind)
+    });
     let start = Instant::now();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let figures = runtime.block_on(measure(&mut options, &kinds));

@@ -51,6 +51,17 @@ impl Kind {
         }
     }
 
+    /// As it is named on a command line.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Direct => "direct",
+            Self::Haproxy => "haproxy",
+            Self::Spliced => "splice",
+            Self::Nginx => "nginx",
+            Self::Ours => "sessionguard",
+        }
+    }
+
     /// What is missing to start it.
     pub(crate) fn lacks(self) -> Option<&'static str> {
         let needs: &[&'static str] = match self {
