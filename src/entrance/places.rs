@@ -47,18 +47,20 @@ struct State {
     said: Option<Instant>,
 }
 
-/// A place; left when it is dropped.
+/// A place; left when it and every pass for it are dropped.
 #[derive(Debug)]
 pub struct Place {
-    places: Arc<Places>,
-    number: u64,
+    pass: Pass,
     /// Cancelled when it is to be given up.
     wanted: CancellationToken,
 }
 
 /// The way to keep a place, once somebody has shown what it is there for.
 #[derive(Debug, Clone)]
-pub struct Pass {
+pub struct Pass(Arc<Taken>);
+
+#[derive(Debug)]
+struct Taken {
     places: Arc<Places>,
     number: u64,
 }
@@ -123,9 +125,12 @@ impl Places {
         state.next += 1;
         state.taken += 1;
         state.idle.insert(number, wanted.clone());
-        Place {
+        let taken = Taken {
             places: Arc::clone(self),
             number,
+        };
+        Place {
+            pass: Pass(Arc::new(taken)),
             wanted,
         }
     }
@@ -152,10 +157,7 @@ impl Places {
 impl Place {
     /// The way to keep it.
     pub fn pass(&self) -> Pass {
-        Pass {
-            places: Arc::clone(&self.places),
-            number: self.number,
-        }
+        self.pass.clone()
     }
 
     /// Runs what the place was taken for, to its end or until the place is
@@ -167,13 +169,15 @@ impl Place {
 }
 
 impl Pass {
-    /// From here on the place is given up for nobody.
+    /// From here on the place is given up for nobody. Who goes on after what
+    /// the place was taken for has ended takes the pass along.
     pub fn keep(&self) {
-        self.places.lock().idle.remove(&self.number);
+        let Self(taken) = self;
+        taken.places.lock().idle.remove(&taken.number);
     }
 }
 
-impl Drop for Place {
+impl Drop for Taken {
     fn drop(&mut self) {
         let mut state = self.places.lock();
         state.idle.remove(&self.number);

@@ -55,9 +55,13 @@ pub async fn accept(
             return None;
         }
         let (gateway, reception) = (Arc::clone(&gateway), Arc::clone(&reception));
-        // Boxed: whoever runs it may keep it twice.
+        let tasks = tunnels.clone();
         Some(move |pass: Pass| async move {
-            Box::pin(gateway.serve(socket, &reception, &pass)).await;
+            // Boxed: whoever runs it may keep it twice.
+            let served = Box::pin(gateway.serve(socket, &reception, &pass)).await;
+            if let Some(relay) = served {
+                tasks.spawn(relay.run(pass));
+            }
         })
     };
     let accepting = entrance::accept("Guacamole", &listener, &places, &tunnels, receive);

@@ -11,7 +11,6 @@ use super::dial;
 use super::joins::{Elsewhere, Seat};
 use super::line::Line;
 use super::pool::{Dialled, FIRST_WORD, Search};
-use super::registry::Owned;
 use super::resolve;
 use super::stop::Stop;
 use crate::config::Config;
@@ -31,12 +30,10 @@ impl Gateway {
         let stall = config.limits.stall;
         match seat {
             Some(Seat::Elsewhere(elsewhere)) => self.ask_replica(line, &elsewhere, stall).await?,
-            Some(Seat::Here(Owned {
-                guacd_id, guacd, ..
-            })) => {
+            Some(Seat::Here(owned)) => {
                 let turn = self.limits.dial(turn_by).await?;
-                let search = self.pool.only(guacd);
-                let question = Select::Join(guacd_id).to_instruction();
+                let search = self.pool.only(&owned.guacd);
+                let question = Select::Join(owned.guacd_id.clone()).to_instruction();
                 match self.ask_one_of(line, search, &question, stall).await {
                     // How guacd before 1.4.0 says that it has no such connection.
                     Err(Stop::GuacdHungUp { .. } | Stop::Closed(Side::Guacd)) => {

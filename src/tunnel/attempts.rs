@@ -308,7 +308,7 @@ fn no_desktop(tried: &Tried, decision: DecisionId, is_awaited: bool) -> Stop {
     }
 }
 
-fn ready_for(issued: Registered, owned: Owned, placed: Placed) -> Ready {
+fn ready_for(mut issued: Registered, owned: Owned, placed: Placed) -> Ready {
     issued.settle(owned);
     Ready {
         hold: Some(placed.hold),

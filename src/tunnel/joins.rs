@@ -22,6 +22,7 @@
 //! store, and never of an address of his own. I17 holds, since only the registry
 //! of the replica that gave an id out leads to a guacd.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use guac_protocol::ConnectionId;
@@ -37,7 +38,7 @@ use crate::replicas::Neighbour;
 #[derive(Debug)]
 pub(super) enum Seat {
     /// To a guacd, which has the connection.
-    Here(Owned),
+    Here(Arc<Owned>),
     /// To the replica that knows which guacd that is.
     Elsewhere(Elsewhere),
 }

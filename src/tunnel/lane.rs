@@ -4,7 +4,6 @@
 //! reads no more until those are gone; an idle one has none.
 
 use std::cell::RefCell;
-use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -20,10 +19,10 @@ thread_local! {
     static LENT: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// From one side to the other.
-pub(super) struct Lane<R, W> {
-    from: R,
-    into: W,
+/// From one side to the other. The sides are lent to it for each move, since each
+/// is a side of the way back, too.
+#[derive(Debug)]
+pub(super) struct Lane {
     /// Read and shown already, and not taken yet, from `taken` on.
     left: Vec<u8>,
     taken: usize,
@@ -38,16 +37,10 @@ pub(super) enum Broken {
     Written(io::Error),
 }
 
-impl<R, W> Lane<R, W>
-where
-    R: AsyncRead + Unpin,
-    W: AsyncWrite + Unpin,
-{
+impl Lane {
     /// `first` was read and shown before, and goes first.
-    pub(super) fn new(from: R, into: W, first: Vec<u8>) -> Self {
+    pub(super) fn new(first: Vec<u8>) -> Self {
         Self {
-            from,
-            into,
             moving: first.len(),
             left: first,
             taken: 0,
@@ -60,23 +53,24 @@ where
     }
 
     /// Moves what is there, and shows it to `see` before it goes; how much it was
-    /// once the other side has it, 0 at the end of the stream. Where it is
-    /// cancelled the next call goes on.
-    pub(super) async fn pass(&mut self, mut see: impl FnMut(&[u8])) -> Result<usize, Broken> {
-        poll_fn(|context| {
-            if self.is_clear() && !ready!(self.poll_move(context, &mut see))? {
-                return Poll::Ready(Ok(0));
-            }
-            self.poll_rest(context).map_err(Broken::Written)
-        })
-        .await
+    /// once the other side has it, 0 at the end of the stream.
+    pub(super) fn poll_pass(
+        &mut self,
+        context: &mut Context<'_>,
+        from: &mut (impl AsyncRead + Unpin),
+        into: &mut (impl AsyncWrite + Unpin),
+        see: impl FnMut(&[u8]),
+    ) -> Poll<Result<usize, Broken>> {
+        if self.is_clear() && !ready!(self.poll_move(context, from, into, see))? {
+            return Poll::Ready(Ok(0));
+        }
+        self.poll_rest(context, into).map_err(Broken::Written)
     }
 
-    /// Sends these, behind what is on its way; how much went, both together.
-    pub(super) async fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
+    /// From here on these are on their way, too, behind what is.
+    pub(super) fn put(&mut self, bytes: &[u8]) {
         self.left.extend_from_slice(bytes);
         self.moving += bytes.len();
-        poll_fn(|context| self.poll_rest(context)).await
     }
 
     /// Reads once, and writes as much of it as is taken at once; false at the end
@@ -84,12 +78,14 @@ where
     fn poll_move(
         &mut self,
         context: &mut Context<'_>,
-        see: &mut impl FnMut(&[u8]),
+        from: &mut (impl AsyncRead + Unpin),
+        into: &mut (impl AsyncWrite + Unpin),
+        mut see: impl FnMut(&[u8]),
     ) -> Poll<Result<bool, Broken>> {
         LENT.with_borrow_mut(|lent| {
             lent.resize(CHUNK, 0);
             let mut buffer = ReadBuf::new(lent);
-            let read = Pin::new(&mut self.from).poll_read(context, &mut buffer);
+            let read = Pin::new(from).poll_read(context, &mut buffer);
             if read.is_pending() {
                 // Room is kept while much moves, and by nobody who waits.
                 self.left = Vec::new();
@@ -101,7 +97,7 @@ where
             }
             see(bytes);
             self.moving = bytes.len();
-            let taken = poll_write(&mut self.into, context, bytes).map_err(Broken::Written)?;
+            let taken = poll_write(into, context, bytes).map_err(Broken::Written)?;
             self.left
                 .extend_from_slice(bytes.get(taken..).unwrap_or_default());
             Poll::Ready(Ok(true))
@@ -110,15 +106,19 @@ where
 
     /// Writes what is left, and flushes: TLS keeps what the socket does not take
     /// at once, and nothing counts as taken before that is gone, too.
-    fn poll_rest(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
+    pub(super) fn poll_rest(
+        &mut self,
+        context: &mut Context<'_>,
+        into: &mut (impl AsyncWrite + Unpin),
+    ) -> Poll<io::Result<usize>> {
         let rest = self.left.get(self.taken..).unwrap_or_default();
-        self.taken += poll_write(&mut self.into, context, rest)?;
+        self.taken += poll_write(into, context, rest)?;
         if self.taken < self.left.len() {
             return Poll::Pending;
         }
         self.left.clear();
         self.taken = 0;
-        ready!(Pin::new(&mut self.into).poll_flush(context))?;
+        ready!(Pin::new(into).poll_flush(context))?;
         Poll::Ready(Ok(std::mem::take(&mut self.moving)))
     }
 }
@@ -142,6 +142,7 @@ fn poll_write(
 
 #[cfg(test)]
 mod tests {
+    use std::future::poll_fn;
     use std::time::Duration;
 
     use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
@@ -149,11 +150,26 @@ mod tests {
 
     use super::*;
 
+    /// A lane and its sides.
+    struct Laid {
+        from: DuplexStream,
+        into: DuplexStream,
+        lane: Lane,
+    }
+
+    impl Laid {
+        async fn pass(&mut self, mut see: impl FnMut(&[u8])) -> Result<usize, Broken> {
+            let Self { from, into, lane } = self;
+            poll_fn(|context| lane.poll_pass(context, from, into, &mut see)).await
+        }
+    }
+
     /// A lane between two pipes that hold so much, and the ends of those.
-    fn lane(room: usize) -> (DuplexStream, Lane<DuplexStream, DuplexStream>, DuplexStream) {
+    fn lane(room: usize) -> (DuplexStream, Laid, DuplexStream) {
         let (writer, from) = duplex(CHUNK);
         let (into, reader) = duplex(room);
-        (writer, Lane::new(from, into, Vec::new()), reader)
+        let lane = Lane::new(Vec::new());
+        (writer, Laid { from, into, lane }, reader)
     }
 
     fn numbers(count: usize) -> Vec<u8> {
@@ -172,7 +188,7 @@ mod tests {
         let mut seen = Vec::new();
         assert!(is_stuck(lane.pass(|bytes| seen.extend_from_slice(bytes))).await);
         assert_eq!(seen, said, "shown once, and before it went");
-        assert!(!lane.is_clear());
+        assert!(!lane.lane.is_clear());
         writer.write_all(b"more").await.unwrap();
         // Cancelled again and again, byte after byte.
         let mut heard = Vec::new();
@@ -187,7 +203,7 @@ mod tests {
         });
         assert_eq!(moved.unwrap(), said.len());
         assert_eq!(heard, said);
-        assert!(lane.is_clear());
+        assert!(lane.lane.is_clear());
         assert_eq!(
             lane.pass(|bytes| assert_eq!(bytes, b"more")).await.unwrap(),
             4
@@ -201,15 +217,15 @@ mod tests {
         let mut heard = [0; 1000];
         let (moved, _) = tokio::join!(lane.pass(|_| {}), reader.read_exact(&mut heard));
         assert_eq!(moved.unwrap(), 1000);
-        assert!(lane.left.capacity() > 0);
+        assert!(lane.lane.left.capacity() > 0);
         assert!(is_stuck(lane.pass(|_| {})).await);
-        assert_eq!(lane.left.capacity(), 0);
+        assert_eq!(lane.lane.left.capacity(), 0);
     }
 
     #[tokio::test]
     async fn the_end_comes_behind_all_that_was_said() {
         let (mut writer, mut lane, mut reader) = lane(CHUNK);
-        lane = Lane::new(lane.from, lane.into, b"first ".to_vec());
+        lane.lane = Lane::new(b"first ".to_vec());
         writer.write_all(b"last words").await.unwrap();
         drop(writer);
         assert_eq!(lane.pass(|_| panic!("shown already")).await.unwrap(), 6);

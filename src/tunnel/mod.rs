@@ -1,7 +1,7 @@
 //! The data path: one Guacamole connection from accept to close.
 //!
 //! Accept, handshake, resolve, place, rewrite, attempt, relay; a file a step, the
-//! story in `Gateway::serve`. Nothing of a handshake is ever copied through: what
+//! story in `Gateway::serve`, the end of it in `relay`. Nothing of a handshake is ever copied through: what
 //! guacd reads was parsed here and encoded anew. Parameter values are never
 //! logged, at any level.
 
@@ -28,10 +28,11 @@ mod secure;
 mod stop;
 mod trace;
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use guac_protocol::{Event, Instruction, Select, Side};
+use guac_protocol::{Event, Instruction, Rest, Select, Side};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -46,7 +47,7 @@ use crate::metrics::{Metrics, Phase};
 use crate::placement::{HostId, TunnelId};
 use crate::replicas::Replicas;
 use crate::shutdown::Shutdown;
-use crate::tls::Certificates;
+use crate::tls::{Certificates, Stream};
 
 use accept::Reception;
 pub use accept::{Door, accept};
@@ -59,6 +60,7 @@ use outcome::Outcome;
 use pool::Dialled;
 pub use pool::{GuacdStanding, Pool};
 use registry::{Owned, Registered, Registry};
+use relay::Relay;
 use resolve::Intent;
 use stop::Stop;
 
@@ -110,7 +112,10 @@ enum Shaken {
     Placed(Box<(Errand, Placed)>),
 }
 
-/// A tunnel whose handshake is over.
+/// Guacamole's and guacd's, and what was read of both beyond the handshake.
+type Sockets = (Stream, Dialled, Rest);
+
+/// What a tunnel has once its handshake is over.
 struct Ready {
     hold: Option<Hold>,
     /// The id Guacamole was given; kept for as long as it may be joined.
@@ -175,8 +180,14 @@ impl Gateway {
         &self.tunnels
     }
 
-    /// Serves one connection of Guacamole to its end.
-    async fn serve(&self, socket: TcpStream, reception: &Reception, pass: &Pass) {
+    /// Shakes hands with one connection of Guacamole; what is left to be done with
+    /// it then, where it was served.
+    async fn serve(
+        self: &Arc<Self>,
+        socket: TcpStream,
+        reception: &Reception,
+        pass: &Pass,
+    ) -> Option<Box<Relay>> {
         let listen = &reception.settings;
         let id = TunnelId::from(Uuid::now_v7().to_string());
         let (peer, end) = (socket.peer_addr().ok(), self.end.child_token());
@@ -184,9 +195,7 @@ impl Gateway {
         let first_byte_by = Instant::now() + listen.first_byte_timeout;
         let opened = secure::open(socket, reception, first_byte_by);
         // Who has not said a word yet has nothing to be waited for.
-        let Some(Some(stream)) = self.stop.run_until_cancelled(Box::pin(opened)).await else {
-            return;
-        };
+        let stream = self.stop.run_until_cancelled(Box::pin(opened)).await??;
         let mut line = Line::new(stream);
         let shaken = self.shake_hands(&mut line, (listen, first_byte_by), pass, &mut outcome);
         // Boxed, here and below: what waits for a word shall be small, and each
@@ -195,31 +204,44 @@ impl Gateway {
             Some(shaken) => shaken,
             None => Err(outcome.entry().told_to_end()),
         };
-        let ended = match shaken {
-            Ok(Shaken::Ready(ready)) => {
-                let relayed = relay::run(line.into_sockets(), *ready, &mut outcome);
-                Box::pin(relayed).await
+        let served = match shaken {
+            Ok(Shaken::Ready(ready)) => line.into_sockets().map(|sockets| (sockets, *ready)),
+            Ok(Shaken::Placed(errand)) => {
+                let sought = self.seek(line, errand, &mut outcome);
+                match Box::pin(sought).await {
+                    Ok(served) => served,
+                    Err(stop) => {
+                        self.conclude(&outcome, &stop);
+                        return None;
+                    }
+                }
             }
-            Ok(Shaken::Placed(errand)) => Box::pin(self.seek(line, *errand, &mut outcome)).await,
             Err(stop) => {
                 let answered = refuse::answer(line.give_up(), &stop, outcome.tunnel());
                 Box::pin(answered).await;
-                stop
+                self.conclude(&outcome, &stop);
+                return None;
             }
         };
-        outcome.log(&ended);
-        if let (Some(host), true) = (outcome.stood_on(), ended.may_be_the_hosts()) {
-            self.look_at(&host);
+        match served {
+            Ok((sockets, ready)) => Some(Relay::new(sockets, ready, outcome, Arc::clone(self))),
+            Err(error) => {
+                let side = Side::Guacd;
+                self.conclude(&outcome, &Stop::Socket { side, error });
+                None
+            }
         }
     }
 
-    /// Serves a connection that was placed, to its end.
+    /// Seeks a desktop for a connection that was placed; where there is none that
+    /// was told.
     async fn seek(
         &self,
         line: Line,
-        (errand, placed): (Errand, Placed),
+        placed: Box<(Errand, Placed)>,
         outcome: &mut Outcome,
-    ) -> Stop {
+    ) -> Result<io::Result<(Sockets, Ready)>, Stop> {
+        let (errand, placed) = *placed;
         let end = outcome.entry().end().clone();
         let ((given_up, guacd), stop) = match line.into_waiting() {
             Err(broken) => {
@@ -233,8 +255,7 @@ impl Gateway {
                 let sought = end.run_until_cancelled(Box::pin(attempts)).await;
                 match sought.unwrap_or_else(|| Err(outcome.entry().told_to_end())) {
                     Ok(ready) => {
-                        drop(errand);
-                        return relay::run(waiting.into_sockets(), ready, outcome).await;
+                        return Ok(waiting.into_sockets().map(|sockets| (sockets, ready)));
                     }
                     Err(stop) => (waiting.give_up(), stop),
                 }
@@ -246,7 +267,16 @@ impl Gateway {
                 refuse::close(guacd).await;
             }
         });
-        stop
+        Err(stop)
+    }
+
+    /// The last of a tunnel: its line in the log, and a look at a host that may
+    /// have lost it.
+    fn conclude(&self, outcome: &Outcome, stop: &Stop) {
+        outcome.log(stop);
+        if let (Some(host), true) = (outcome.stood_on(), stop.may_be_the_hosts()) {
+            self.look_at(&host);
+        }
     }
 
     /// Has a host asked now, whatever comes of it: the picture learns of it, and

@@ -30,7 +30,7 @@ impl Gateway {
         let request = match intent {
             Intent::Join(id) => {
                 let ours = self.registry.find(&ids::read(id).id);
-                let tunnel = ours.map(|owned| owned.tunnel);
+                let tunnel = ours.map(|owned| owned.tunnel.clone());
                 outcome.joined(id.as_str(), tunnel, replica.as_deref());
                 return Ok(None);
             }

@@ -20,8 +20,14 @@ pub(super) struct Registry {
     tag: Option<Tag>,
 }
 
-/// What an id will stand for: `None` until its desktop is found.
-type Awaited = watch::Receiver<Option<Owned>>;
+/// What an id stands for.
+#[derive(Debug, Clone)]
+enum Awaited {
+    /// Nothing yet: `None` until its desktop is found.
+    Sought(watch::Receiver<Option<Arc<Owned>>>),
+    /// This, for as long as its tunnel lives: whoever waited has heard it.
+    Known(Arc<Owned>),
+}
 
 /// What an issued id stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,7 +36,7 @@ pub(super) struct Owned {
     pub(super) guacd_id: ConnectionId,
     /// Which guacd has it: a reload may have sent new connections to another
     /// one since.
-    pub(super) guacd: Member,
+    pub(super) guacd: Arc<Member>,
     /// The tunnel it was issued for.
     pub(super) tunnel: TunnelId,
 }
@@ -39,7 +45,8 @@ pub(super) struct Owned {
 #[derive(Debug)]
 pub(super) struct Registered {
     id: ConnectionId,
-    stands_for: watch::Sender<Option<Owned>>,
+    /// Gone once it is known.
+    sought: Option<watch::Sender<Option<Arc<Owned>>>>,
     registry: Arc<Registry>,
 }
 
@@ -59,7 +66,7 @@ impl Registry {
 
     /// Mints the id Guacamole is given for what guacd has.
     pub(super) fn issue(self: &Arc<Self>, owned: Owned) -> Registered {
-        let issued = self.issue_ahead();
+        let mut issued = self.issue_ahead();
         issued.settle(owned);
         issued
     }
@@ -68,27 +75,35 @@ impl Registry {
     /// have its desktop.
     pub(super) fn issue_ahead(self: &Arc<Self>) -> Registered {
         let id = ids::mint(self.tag);
-        let (stands_for, awaited) = watch::channel(None);
-        self.lock().insert(id.clone(), awaited);
+        let (sought, awaited) = watch::channel(None);
+        self.lock().insert(id.clone(), Awaited::Sought(awaited));
         Registered {
             id,
-            stands_for,
+            sought: Some(sought),
             registry: Arc::clone(self),
         }
     }
 
     /// What one of our ids stands for by now.
-    pub(super) fn find(&self, id: &ConnectionId) -> Option<Owned> {
+    pub(super) fn find(&self, id: &ConnectionId) -> Option<Arc<Owned>> {
         let awaited = self.lock().get(id).cloned();
-        awaited.and_then(|awaited| awaited.borrow().clone())
+        match awaited? {
+            Awaited::Sought(sought) => sought.borrow().clone(),
+            Awaited::Known(owned) => Some(owned),
+        }
     }
 
     /// What one of our ids stands for, once that is known; `None` where it is
     /// not ours, or its tunnel ends before.
-    pub(super) async fn wait_for(&self, id: &ConnectionId) -> Option<Owned> {
-        let mut awaited = self.lock().get(id).cloned()?;
-        let known = awaited.wait_for(Option::is_some).await.ok()?;
-        known.clone()
+    pub(super) async fn wait_for(&self, id: &ConnectionId) -> Option<Arc<Owned>> {
+        let awaited = self.lock().get(id).cloned();
+        match awaited? {
+            Awaited::Sought(mut sought) => {
+                let known = sought.wait_for(Option::is_some).await.ok()?;
+                known.clone()
+            }
+            Awaited::Known(owned) => Some(owned),
+        }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<ConnectionId, Awaited>> {
@@ -103,8 +118,13 @@ impl Registered {
     }
 
     /// From here on it can be joined.
-    pub(super) fn settle(&self, owned: Owned) {
-        self.stands_for.send_replace(Some(owned));
+    pub(super) fn settle(&mut self, owned: Owned) {
+        let owned = Arc::new(owned);
+        let known = Awaited::Known(Arc::clone(&owned));
+        self.registry.lock().insert(self.id.clone(), known);
+        if let Some(sought) = self.sought.take() {
+            sought.send_replace(Some(owned));
+        }
     }
 }
 
@@ -121,11 +141,11 @@ mod tests {
     use super::*;
     use crate::config::Guacd;
 
-    fn guacd() -> Member {
-        Member {
+    fn guacd() -> Arc<Member> {
+        Arc::new(Member {
             guacd: Guacd::default(),
             at: SocketAddr::from((Ipv4Addr::LOCALHOST, 4823)),
-        }
+        })
     }
 
     fn mint() -> ConnectionId {
@@ -144,7 +164,7 @@ mod tests {
         let issued = registry.issue(owned.clone());
         let ours = issued.id().clone();
         assert_ne!(ours, guacd_id);
-        assert_eq!(registry.find(&ours), Some(owned));
+        assert_eq!(registry.find(&ours), Some(Arc::new(owned)));
         assert_eq!(registry.find(&guacd_id), None);
         drop(issued);
         assert_eq!(registry.find(&ours), None);
@@ -158,14 +178,14 @@ mod tests {
             guacd: guacd(),
             tunnel: "1".into(),
         };
-        let early = registry.issue_ahead();
+        let mut early = registry.issue_ahead();
         let id = early.id().clone();
         assert_eq!(registry.find(&id), None);
         let (found, ()) = tokio::join!(registry.wait_for(&id), async {
             tokio::task::yield_now().await;
             early.settle(owned.clone());
         });
-        assert_eq!(found, Some(owned));
+        assert_eq!(found, Some(Arc::new(owned)));
         let lost = registry.issue_ahead();
         let id = lost.id().clone();
         let (found, ()) = tokio::join!(registry.wait_for(&id), async {

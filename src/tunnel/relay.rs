@@ -4,156 +4,338 @@
 //! whether the RDP connection stood, to notice that guacd is saying goodbye,
 //! and to know where an instruction of our own may stand. Framing that is lost
 //! never ends a tunnel: it is said once and the rest is relayed blind.
+//!
+//! A task of its own, since most tunnels wait most of the time: nothing of the
+//! handshake is kept, and what only some need at some time, such as a timer, is
+//! made when they do.
 
+mod watch;
+
+use std::future::poll_fn;
 use std::io;
-use std::pin::pin;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use guac_protocol::{Framing, FramingError, Rest, Side, Status, StoodWatch, Verdict};
-use tokio::io::{ReadHalf, WriteHalf, split};
-use tokio::time::{Instant, sleep_until, timeout};
-use tracing::{debug, warn};
+use guac_protocol::{Framing, Rest, Side, Status};
+use tokio::time::{Sleep, sleep, timeout};
+use tracing::debug;
 
-use super::Ready;
 use super::attempts::blames;
 use super::lane::{Broken, Lane};
-use super::open::Entry;
 use super::outcome::{Outcome, Phase};
-use super::pool::Dialled;
+use super::pool::{Dialled, Taken};
 use super::refuse;
+use super::registry::Registered;
 use super::stop::Stop;
-use crate::broker::Hold;
+use super::{Gateway, Ready};
+use crate::entrance::Pass;
 use crate::tls::Stream;
-
-type Way<'a> = Lane<ReadHalf<&'a mut Stream>, WriteHalf<&'a mut Stream>>;
+use watch::Watch;
 
 /// From guacd's goodbye, or our own, to the close: guacd's end of stream may
 /// never come.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// Relays until one side ends it or it is told to end; says how it ended.
-/// `sockets` are Guacamole's and guacd's, with what was read of both that is to
-/// be passed on before anything else.
-pub(super) async fn run(
-    sockets: io::Result<(Stream, Dialled, Rest)>,
-    ready: Ready,
-    outcome: &mut Outcome,
-) -> Stop {
-    let Ready { hold, issued } = ready;
-    outcome.trace.relay();
-    outcome.phase = if hold.is_some() {
-        Phase::Pending
-    } else {
-        Phase::Relayed
-    };
-    let (mut guacamole, guacd, rest) = match sockets {
-        Ok(sockets) => sockets,
-        Err(error) => return socket_failed(Side::Guacd, error),
-    };
-    // It counts as one of guacd's until both are closed.
-    let (mut guacd, _counted) = guacd.apart();
-    let Rest {
-        to_guacd,
-        to_guacamole,
-    } = rest;
-    let (from_guacamole, into_guacamole) = split(&mut guacamole);
-    let (from_guacd, into_guacd) = split(&mut guacd);
-    let entry = outcome.entry();
-    let mut watch = Watch::new(hold);
-    watch.look(&to_guacamole, entry);
-    let mut down = Down {
-        watch,
-        entry,
-        bytes: 0,
-        lane: Lane::new(from_guacd, into_guacamole, to_guacamole),
-    };
-    let (mut framing, mut goodbye) = (Framing::new(), false);
-    look(&mut framing, &mut goodbye, &to_guacd);
-    let mut up = Up {
-        entry,
-        framing,
-        goodbye,
-        bytes: 0,
-        lane: Lane::new(from_guacamole, into_guacd, to_guacd),
-    };
-    let stop = {
-        let mut down = pin!(down.run());
-        tokio::select! {
-            stop = &mut down => stop,
-            stop = up.run() => match stop {
-                // A guacd that leaves with something of Guacamole's unread resets its side; its
-                // last words may have arrived before that, and say why.
-                Stop::Socket { side: Side::Guacd, ref error } if !is_silence(error) => {
-                    timeout(LINGER, down).await.unwrap_or(stop)
-                }
-                stop => stop,
-            },
-        }
-    };
-    // guacd answers a goodbye with one of its own: the first one counts.
-    let stop = match stop {
-        Stop::Shutdown | Stop::Ended => stop,
-        _ if up.goodbye && down.watch.goodbye.flatten().is_none() => Stop::Goodbye {
-            by: Side::Guacamole,
-            status: None,
-        },
-        stop => stop,
-    };
-    if !down.watch.stood && points_at_the_host(&stop) {
-        down.watch.failed();
-    }
-    // From here on nobody can join, and the seat and the lease are given back.
-    drop(issued);
-    let (sent, received, stood) = (up.bytes, down.bytes, down.watch.stood);
-    drop(down);
-    outcome.to_guacd = sent;
-    outcome.to_guacamole = received;
-    if stood {
-        outcome.phase = Phase::Stood;
-    }
-    close_both(&stop, guacamole, guacd).await;
-    stop
+/// Set by what has to be over soon, and not there before.
+type Moment = Option<Pin<Box<Sleep>>>;
+
+/// A tunnel whose handshake is over.
+pub(super) struct Relay {
+    guacamole: Stream,
+    guacd: Stream,
+    up: Up,
+    down: Down,
+    /// Whose turn it is to be first: a way without end leaves the other one room.
+    is_up_first: bool,
+    outcome: Outcome,
+    /// Nobody can join without it.
+    issued: Option<Registered>,
+    /// It counts as one of guacd's until both are closed.
+    counted: Option<Taken>,
+    gateway: Arc<Gateway>,
 }
 
 /// Guacamole to guacd.
-struct Up<'a> {
-    entry: &'a Entry,
+struct Up {
     framing: Framing,
     /// Guacamole's `disconnect` passed, after which neither side need close by
     /// itself.
     goodbye: bool,
     bytes: u64,
-    lane: Way<'a>,
+    lane: Lane,
+    last_moment: Moment,
 }
 
-impl Up<'_> {
-    async fn run(&mut self) -> Stop {
-        let mut last_moment = None;
-        loop {
-            if self.goodbye && last_moment.is_none() {
-                last_moment = Some(Instant::now() + LINGER);
-            }
-            let Self {
-                framing,
-                goodbye,
-                lane,
-                ..
-            } = self;
-            let passed = tokio::select! {
-                passed = lane.pass(|bytes| look(framing, goodbye, bytes)) => passed,
-                () = until(last_moment) => Ok(0),
-            };
-            match passed {
-                Ok(0) => return Stop::Closed(Side::Guacamole),
-                Ok(count) => {
-                    self.bytes += count as u64;
-                    self.entry.sent_to_guacd(self.bytes);
+/// guacd to Guacamole.
+struct Down {
+    watch: Watch,
+    bytes: u64,
+    lane: Lane,
+    last_moment: Moment,
+}
+
+/// What the relay came to.
+enum Came {
+    /// Its end.
+    Ended(Stop),
+    /// Its end, of which guacd may still say why.
+    Lost(Stop),
+    /// Its end, of which Guacamole has to be told.
+    Speaks(&'static str, Status, Stop),
+}
+
+impl Relay {
+    /// `sockets` are Guacamole's and guacd's, with what was read of both that is
+    /// to be passed on before anything else.
+    pub(super) fn new(
+        (guacamole, guacd, rest): (Stream, Dialled, Rest),
+        ready: Ready,
+        mut outcome: Outcome,
+        gateway: Arc<Gateway>,
+    ) -> Box<Self> {
+        let Ready { hold, issued } = ready;
+        outcome.trace.relay();
+        outcome.phase = match hold {
+            Some(_) => Phase::Pending,
+            None => Phase::Relayed,
+        };
+        let (guacd, counted) = guacd.apart();
+        let Rest {
+            to_guacd,
+            to_guacamole,
+        } = rest;
+        let mut watch = Watch::new(hold);
+        watch.look(&to_guacamole, outcome.entry());
+        let down = Down {
+            watch,
+            bytes: 0,
+            lane: Lane::new(to_guacamole),
+            last_moment: None,
+        };
+        let (mut framing, mut goodbye) = (Framing::new(), false);
+        look(&mut framing, &mut goodbye, &to_guacd);
+        let up = Up {
+            framing,
+            goodbye,
+            bytes: 0,
+            lane: Lane::new(to_guacd),
+            last_moment: None,
+        };
+        Box::new(Self {
+            guacamole,
+            guacd,
+            up,
+            down,
+            is_up_first: false,
+            outcome,
+            issued,
+            counted,
+            gateway,
+        })
+    }
+
+    /// Relays until one side ends it or it is told to end, and closes both. Its
+    /// place is kept until then.
+    pub(super) async fn run(mut self: Box<Self>, _place: Pass) {
+        let stop = {
+            let end = self.outcome.entry().end().clone();
+            let mut told = pin!(end.cancelled());
+            let mut is_heard = false;
+            let came = poll_fn(|context| {
+                if !is_heard {
+                    // This task is woken by it from here on. Whether it was, is
+                    // cheaper to ask than to hear.
+                    is_heard = true;
+                    let _ = told.as_mut().poll(context);
                 }
-                Err(Broken::Read(error)) => return socket_failed(Side::Guacamole, error),
-                Err(Broken::Written(error)) => return socket_failed(Side::Guacd, error),
+                self.poll(context)
+            });
+            match came.await {
+                Came::Ended(stop) => stop,
+                came => Box::pin(self.say_last(came)).await,
+            }
+        };
+        Box::pin(self.end(stop)).await;
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Came> {
+        self.is_up_first = !self.is_up_first;
+        for is_up in [self.is_up_first, !self.is_up_first] {
+            let came = match is_up {
+                true => self.poll_up(context),
+                false => self.poll_down(context),
+            };
+            if came.is_ready() {
+                return came;
             }
         }
+        Poll::Pending
     }
+
+    fn poll_up(&mut self, context: &mut Context<'_>) -> Poll<Came> {
+        let Up {
+            framing,
+            goodbye,
+            bytes,
+            lane,
+            last_moment,
+        } = &mut self.up;
+        loop {
+            if *goodbye && has_come(last_moment, context) {
+                return Poll::Ready(Came::Ended(Stop::Closed(Side::Guacamole)));
+            }
+            let see = |bytes: &[u8]| look(framing, goodbye, bytes);
+            let passed = lane.poll_pass(context, &mut self.guacamole, &mut self.guacd, see);
+            return Poll::Ready(Came::Ended(match ready!(passed) {
+                Ok(0) => Stop::Closed(Side::Guacamole),
+                Ok(count) => {
+                    *bytes += count as u64;
+                    self.outcome.entry().sent_to_guacd(*bytes);
+                    continue;
+                }
+                Err(Broken::Read(error)) => socket_failed(Side::Guacamole, error),
+                // A guacd that leaves with something of Guacamole's unread resets its side; its
+                // last words may have arrived before that, and say why.
+                Err(Broken::Written(error)) if !is_silence(&error) => {
+                    return Poll::Ready(Came::Lost(socket_failed(Side::Guacd, error)));
+                }
+                Err(Broken::Written(error)) => socket_failed(Side::Guacd, error),
+            }));
+        }
+    }
+
+    fn poll_down(&mut self, context: &mut Context<'_>) -> Poll<Came> {
+        let Down {
+            watch,
+            bytes,
+            lane,
+            last_moment,
+        } = &mut self.down;
+        let entry = self.outcome.entry();
+        let is_told = entry.end().is_cancelled();
+        loop {
+            if is_told && lane.is_clear() && watch.may_speak() {
+                let stop = entry.told_to_end();
+                return Poll::Ready(Came::Speaks("", Status::SessionClosed, stop));
+            }
+            if (is_told || watch.goodbye.is_some()) && has_come(last_moment, context) {
+                if lane.is_clear() {
+                    return Poll::Ready(Came::Ended(watch.ended(entry.told_to_end())));
+                }
+                if is_told {
+                    // Guacamole does not read: nothing can be said to it.
+                    return Poll::Ready(Came::Ended(entry.told_to_end()));
+                }
+                // What guacd said last is let through, however slowly.
+                *last_moment = None;
+                continue;
+            }
+            let see = |bytes: &[u8]| watch.look(bytes, entry);
+            let passed = lane.poll_pass(context, &mut self.guacd, &mut self.guacamole, see);
+            return Poll::Ready(match ready!(passed) {
+                Ok(0) if watch.failed_without_a_word() => Came::Speaks(
+                    "the RDP connection ended before it stood",
+                    Status::UpstreamUnavailable,
+                    Stop::Closed(Side::Guacd),
+                ),
+                Ok(0) => Came::Ended(watch.ended(Stop::Closed(Side::Guacd))),
+                Ok(count) => {
+                    *bytes += count as u64;
+                    entry.sent_to_guacamole(*bytes);
+                    continue;
+                }
+                Err(Broken::Read(error)) => {
+                    Came::Ended(watch.ended(socket_failed(Side::Guacd, error)))
+                }
+                Err(Broken::Written(error)) => Came::Ended(socket_failed(Side::Guacamole, error)),
+            });
+        }
+    }
+
+    /// What is still to be said, by guacd or by us.
+    async fn say_last(&mut self, came: Came) -> Stop {
+        match came {
+            Came::Ended(stop) => stop,
+            Came::Lost(stop) => {
+                let said = async {
+                    let came = poll_fn(|context| self.poll_down(context)).await;
+                    match came {
+                        Came::Speaks(why, status, stop) => {
+                            self.say_farewell(why, status, stop).await
+                        }
+                        Came::Ended(stop) | Came::Lost(stop) => stop,
+                    }
+                };
+                timeout(LINGER, said).await.unwrap_or(stop)
+            }
+            Came::Speaks(why, status, stop) => self.say_farewell(why, status, stop).await,
+        }
+    }
+
+    /// Tells Guacamole `why`, or how it stopped; what it says meanwhile still goes
+    /// to guacd.
+    async fn say_farewell(&mut self, why: &str, status: Status, stop: Stop) -> Stop {
+        let why = match why {
+            "" => stop.to_string(),
+            why => why.to_owned(),
+        };
+        let tunnel = self.outcome.tunnel();
+        let farewell = refuse::farewell(&format!("{why} (tunnel {tunnel})"), status);
+        self.down.lane.put(&farewell);
+        let said = poll_fn(|context| {
+            let _ = self.poll_up(context);
+            self.down.lane.poll_rest(context, &mut self.guacamole)
+        });
+        // A Guacamole that does not listen any more is let go.
+        let _ = timeout(LINGER, said).await;
+        stop
+    }
+
+    /// Gives back what the tunnel had, and closes it.
+    async fn end(self: Box<Self>, stop: Stop) {
+        let Self {
+            guacamole,
+            guacd,
+            up,
+            down,
+            mut outcome,
+            issued,
+            counted,
+            gateway,
+            ..
+        } = *self;
+        // guacd answers a goodbye with one of its own: the first one counts.
+        let stop = match stop {
+            Stop::Shutdown | Stop::Ended => stop,
+            _ if up.goodbye && down.watch.goodbye.flatten().is_none() => Stop::Goodbye {
+                by: Side::Guacamole,
+                status: None,
+            },
+            stop => stop,
+        };
+        if !down.watch.stood && points_at_the_host(&stop) {
+            down.watch.failed();
+        }
+        // From here on nobody can join, and the seat and the lease are given back.
+        drop(issued);
+        outcome.to_guacd = up.bytes;
+        outcome.to_guacamole = down.bytes;
+        if down.watch.stood {
+            outcome.phase = Phase::Stood;
+        }
+        drop((up, down));
+        close_both(&stop, guacamole, guacd).await;
+        drop(counted);
+        gateway.conclude(&outcome, &stop);
+    }
+}
+
+/// Whether this moment has come; it is set where it is not.
+fn has_come(moment: &mut Moment, context: &mut Context<'_>) -> bool {
+    let moment = moment.get_or_insert_with(|| Box::pin(sleep(LINGER)));
+    moment.as_mut().poll(context).is_ready()
 }
 
 /// Looks for Guacamole's goodbye.
@@ -162,169 +344,6 @@ fn look(framing: &mut Framing, goodbye: &mut bool, bytes: &[u8]) {
     let _ = framing.scan(bytes, |seen| {
         *goodbye |= seen.opcode() == "disconnect";
     });
-}
-
-/// guacd to Guacamole.
-struct Down<'a> {
-    watch: Watch,
-    entry: &'a Entry,
-    bytes: u64,
-    lane: Way<'a>,
-}
-
-impl Down<'_> {
-    async fn run(&mut self) -> Stop {
-        // Asked once for all of a tunnel's life, not anew with every move.
-        let mut told = pin!(self.entry.end().cancelled());
-        let mut is_told = false;
-        let mut last_moment = None;
-        loop {
-            if is_told && self.lane.is_clear() && self.watch.may_speak() {
-                let stop = self.entry.told_to_end();
-                self.say_farewell(&stop.to_string(), Status::SessionClosed)
-                    .await;
-                return stop;
-            }
-            if last_moment.is_none() && (is_told || self.watch.goodbye.is_some()) {
-                last_moment = Some(Instant::now() + LINGER);
-            }
-            let Self {
-                watch, entry, lane, ..
-            } = self;
-            let passed = tokio::select! {
-                passed = lane.pass(|bytes| watch.look(bytes, entry)) => passed,
-                () = &mut told, if !is_told => {
-                    is_told = true;
-                    continue;
-                }
-                () = until(last_moment) => match self.lane.is_clear() {
-                    true => return self.watch.ended(self.entry.told_to_end()),
-                    // Guacamole does not read: nothing can be said to it.
-                    false if is_told => return self.entry.told_to_end(),
-                    // What guacd said last is let through, however slowly.
-                    false => {
-                        last_moment = None;
-                        continue;
-                    }
-                },
-            };
-            match passed {
-                Ok(0) if self.watch.failed_without_a_word() => {
-                    let why = "the RDP connection ended before it stood";
-                    self.say_farewell(why, Status::UpstreamUnavailable).await;
-                    return Stop::Closed(Side::Guacd);
-                }
-                Ok(0) => return self.watch.ended(Stop::Closed(Side::Guacd)),
-                Ok(count) => {
-                    self.bytes += count as u64;
-                    self.entry.sent_to_guacamole(self.bytes);
-                }
-                Err(Broken::Read(error)) => {
-                    return self.watch.ended(socket_failed(Side::Guacd, error));
-                }
-                Err(Broken::Written(error)) => return socket_failed(Side::Guacamole, error),
-            }
-        }
-    }
-
-    async fn say_farewell(&mut self, why: &str, status: Status) {
-        let farewell = refuse::farewell(&format!("{why} (tunnel {})", self.entry.id()), status);
-        // A Guacamole that does not listen any more is let go.
-        let _ = timeout(LINGER, self.lane.send(&farewell)).await;
-    }
-}
-
-async fn until(moment: Option<Instant>) {
-    match moment {
-        Some(moment) => sleep_until(moment).await,
-        None => std::future::pending().await,
-    }
-}
-
-/// What is read off the stream while it passes.
-struct Watch {
-    framing: Framing,
-    stood_watch: StoodWatch,
-    hold: Option<Hold>,
-    stood: bool,
-    /// guacd's `error` or `disconnect`: the number of the first `error`.
-    goodbye: Option<Option<u16>>,
-}
-
-impl Watch {
-    fn new(hold: Option<Hold>) -> Self {
-        Self {
-            framing: Framing::new(),
-            stood_watch: StoodWatch::new(),
-            hold,
-            stood: false,
-            goodbye: None,
-        }
-    }
-
-    /// Looks at what is about to pass. Where the framing is lost that is said
-    /// once, and the rest passes unseen.
-    fn look(&mut self, bytes: &[u8], entry: &Entry) {
-        let stood = self.stood;
-        if let Err(error) = self.see(bytes) {
-            let tunnel = entry.id();
-            warn!(%tunnel, %error, "guacd's stream cannot be followed, relaying it blind");
-        }
-        if self.stood && !stood {
-            entry.stood();
-        }
-    }
-
-    fn see(&mut self, bytes: &[u8]) -> Result<(), FramingError> {
-        let (stood_watch, goodbye) = (&mut self.stood_watch, &mut self.goodbye);
-        let scanned = self.framing.scan(bytes, |seen| {
-            stood_watch.see(seen);
-            match seen.opcode() {
-                "error" if goodbye.is_none() => {
-                    *goodbye = Some(seen.arg(1).and_then(|code| code.parse().ok()));
-                }
-                "disconnect" if goodbye.is_none() => *goodbye = Some(None),
-                _ => {}
-            }
-        });
-        self.stood_watch.saw_bytes(bytes.len());
-        if !self.stood && self.stood_watch.verdict() == Verdict::Stood {
-            self.stood = self.hold.is_some();
-            if let Some(hold) = &self.hold {
-                hold.stood();
-            }
-        }
-        scanned
-    }
-
-    /// Whether a brokered connection that never stood ended just so: the page
-    /// must then hear from us.
-    fn failed_without_a_word(&self) -> bool {
-        self.hold.is_some() && !self.stood && self.goodbye.is_none() && self.may_speak()
-    }
-
-    /// The RDP connection never stood, by what may be its host's fault.
-    fn failed(&self) {
-        if let Some(hold) = &self.hold {
-            hold.failed();
-        }
-    }
-
-    /// Whether an instruction of our own may stand here.
-    fn may_speak(&self) -> bool {
-        self.framing.at_boundary()
-    }
-
-    /// guacd's own goodbye says more than the end of its stream.
-    fn ended(&self, otherwise: Stop) -> Stop {
-        match self.goodbye {
-            Some(status) => Stop::Goodbye {
-                by: Side::Guacd,
-                status,
-            },
-            None => otherwise,
-        }
-    }
 }
 
 /// Whether an end before the RDP connection stood counts against the host.

@@ -92,7 +92,7 @@ pub struct GuacdStanding {
 /// One more connection to a guacd, until this is dropped.
 #[derive(Debug)]
 pub(super) struct Taken {
-    member: Member,
+    member: Arc<Member>,
     pool: Arc<Pool>,
 }
 
@@ -125,9 +125,9 @@ impl Pool {
     }
 
     /// Looks for this one and no other.
-    pub(super) fn only(self: &Arc<Self>, member: Member) -> Search {
+    pub(super) fn only(self: &Arc<Self>, member: &Member) -> Search {
         let within = member.guacd.connect_timeout;
-        Search::new(Arc::clone(self), vec![member], None, within)
+        Search::new(Arc::clone(self), vec![member.clone()], None, within)
     }
 
     /// How each stands that `configured` names, in its order.
@@ -246,7 +246,7 @@ impl Dialled {
     }
 
     /// Which guacd it is; `None` for a replica.
-    pub(super) fn member(&self) -> Option<&Member> {
+    pub(super) fn member(&self) -> Option<&Arc<Member>> {
         self.taken.as_ref().map(|taken| &taken.member)
     }
 
@@ -265,7 +265,7 @@ impl Dialled {
     }
 
     /// The connection, and what is to be kept for as long as it is open.
-    pub(super) fn apart(self) -> (Stream, impl Sized) {
+    pub(super) fn apart(self) -> (Stream, Option<Taken>) {
         (self.stream, self.taken)
     }
 }

@@ -118,7 +118,7 @@ impl Search {
         }
         drop(standings);
         Some(Taken {
-            member,
+            member: Arc::new(member),
             pool: Arc::clone(&self.pool),
         })
     }
