@@ -84,11 +84,16 @@ impl Checks {
     ///
     /// A question that was put is put to its end, though nobody waits for it.
     pub async fn check(self: &Arc<Self>, host: &HostId, within: Duration) -> Check {
-        let snapshot = self.fleet.snapshot();
-        let Some(configured) = snapshot.directory.host(host) else {
+        // Not kept while it is waited for: many who wait would keep a picture each.
+        let question = {
+            let snapshot = self.fleet.snapshot();
+            let configured = snapshot.directory.host(host);
+            configured.map(|configured| self.question(configured, true))
+        };
+        let Some(question) = question else {
             return Check::Unknown;
         };
-        let found = self.question(configured, true).answer(within).await;
+        let found = question.answer(within).await;
         if matches!(found, Check::Fails(_)) && self.is_proven(host) {
             return Check::Unknown;
         }
