@@ -13,6 +13,11 @@ use super::leases::{self, LEASES};
 use super::{META, SCHEMA, SCHEMA_KEY, failed};
 use crate::store::StoreError;
 
+/// Most memory for pages of the file, in bytes. What does not fit is with the
+/// system's own cache: decisions that nobody asks for shall not stand in memory
+/// for as long as we run.
+const CACHE: usize = 2 << 20;
+
 /// What to do about a file that cannot be read.
 const MEND: &str = "move it away to start without leases, which users only notice as a fresh \
                     choice of host; modes that were ordered, keys and past decisions go with it";
@@ -33,7 +38,11 @@ fn open_here(path: &Path) -> Result<Database, StoreError> {
         .open(path)
         .map_err(|error| cannot_open(path, error))?;
     let file = FileBackend::new(file);
-    let database = file.and_then(|file| Database::builder().create_with_backend(file));
+    let database = file.and_then(|file| {
+        let mut builder = Database::builder();
+        builder.set_cache_size(CACHE);
+        builder.create_with_backend(file)
+    });
     let database = database.map_err(|error| match error {
         redb::DatabaseError::DatabaseAlreadyOpen => StoreError::InUse {
             path: path.to_owned(),
