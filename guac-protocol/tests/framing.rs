@@ -61,6 +61,12 @@ fn what_one_instruction_left_is_not_seen_in_the_next() {
 }
 
 #[test]
+fn one_that_waits_is_small() {
+    // Two of them stand in every tunnel for as long as it is open.
+    assert!(size_of::<Framing>() <= 40, "{}", size_of::<Framing>());
+}
+
+#[test]
 fn leniency_keeps_the_view() {
     for stream in [&b"0.;"[..], b"0003.nop;", b"4.name,3.a\xFF\x00;", b"0.,0.;"] {
         let followed = follow(&[stream, b"3.nop;"].concat());

@@ -45,6 +45,19 @@ async fn the_longest_idle_one_leaves_and_whoever_kept_its_place_stays() {
 }
 
 #[tokio::test]
+async fn a_place_is_kept_by_whoever_took_the_pass_along() {
+    let places = Places::new("test", 1, Beyond::Close);
+    let place = places.take().await.unwrap();
+    let pass = place.pass();
+    pass.keep();
+    place.hold(std::future::ready(())).await;
+    assert_eq!(places.taken(), 1);
+    assert!(places.take().await.is_none());
+    drop(pass);
+    assert_eq!(places.taken(), 0);
+}
+
+#[tokio::test]
 async fn two_doors_with_the_same_places_are_both_told_of_what_is_left() {
     let places = Places::new("test", 2, Beyond::Wait);
     let (one, other) = (places.take().await.unwrap(), places.take().await.unwrap());
