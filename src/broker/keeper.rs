@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until};
 use tracing::{debug, info, warn};
 
 use super::Leases;
@@ -45,6 +45,10 @@ const FINDINGS: usize = 4096;
 /// How often every record is looked through for what has run out.
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
+/// How long news wait for others before they are written together. What a kill
+/// in this time takes is what a kill before the news takes.
+const GATHER: Duration = Duration::from_millis(50);
+
 /// How often the keeper looks for what is due.
 const TICK: Duration = Duration::from_secs(1);
 
@@ -67,6 +71,8 @@ pub struct Keeper {
     audit: Option<Audit>,
     /// When every record is looked through next.
     next_sweep: Instant,
+    /// When the news that wait are written; `None` where there are none.
+    gathered: Option<Instant>,
     watch: Watch,
 }
 
@@ -81,7 +87,7 @@ pub(super) struct Tell {
 /// A tunnel's hold on a lease; dropping it ends the hold.
 #[derive(Debug)]
 pub(super) struct Held {
-    pub(super) claim: Claim,
+    pub(super) claim: Arc<Claim>,
     tell: Tell,
     /// Nothing was claimed, so that there is nothing to end.
     void: bool,
@@ -122,7 +128,7 @@ enum News {
 
 #[derive(Debug, Clone)]
 struct Kept {
-    claim: Claim,
+    claim: Arc<Claim>,
     state: State,
     /// When it must be written next.
     due: Instant,
@@ -186,7 +192,7 @@ impl Claim {
 impl Tell {
     pub(super) fn held(&self, claim: Claim) -> Held {
         Held {
-            claim,
+            claim: Arc::new(claim),
             tell: self.clone(),
             void: false,
         }
@@ -223,7 +229,7 @@ impl Held {
 
     fn note(&self, news: News) {
         let kept = Kept {
-            claim: self.claim.clone(),
+            claim: Arc::clone(&self.claim),
             state: State {
                 doubtful: self.claim.trust == Trust::Doubtful,
                 ..State::default()
@@ -256,6 +262,7 @@ impl Keeper {
             regaining: None,
             audit: None,
             next_sweep: Instant::now() + DAY,
+            gathered: None,
             watch: Watch::default(),
         };
         let tell = Tell {
@@ -291,14 +298,19 @@ impl Keeper {
                 }
                 () = self.leases.gate.lost_beyond(seen) => {}
                 () = sleep(RETRY), if self.regaining.is_some() => {}
+                () = due(self.gathered), if self.gathered.is_some() => self.gathered = None,
             }
             self.notice_loss();
+            if self.gathered.is_some() && !self.leases.gate.is_shut() {
+                continue;
+            }
             self.write_due().await;
             self.regain().await;
         }
         // Nobody is left to tell anything new; what is known must still be
         // written, however long the store takes. Who waits for us decides
         // when to give up.
+        self.write_due().await;
         while !self.tunnels.is_empty() {
             tick.tick().await;
             self.write_due().await;
@@ -346,6 +358,7 @@ impl Keeper {
         let kept = self.tunnels.entry(part).or_insert(kept);
         kept.state.hear(news, now);
         kept.due = now;
+        self.gathered.get_or_insert(now + GATHER);
     }
 
     /// Writes what is due, many at a time so that one sync to disk serves them
@@ -423,7 +436,7 @@ impl Keeper {
             return;
         };
         let was = std::mem::replace(&mut kept.is_elsewhere, elsewhere.is_some());
-        let claim = kept.claim.clone();
+        let claim = Arc::clone(&kept.claim);
         if let (false, Some(held)) = (was, elsewhere) {
             self.found_elsewhere(&claim, &held);
         }
@@ -440,6 +453,14 @@ impl Keeper {
             _ => {}
         }
         self.failing = failure.is_some();
+    }
+}
+
+/// Returns at this moment, where there is one.
+async fn due(at: Option<Instant>) {
+    match at {
+        Some(at) => sleep_until(at).await,
+        None => std::future::pending().await,
     }
 }
 

@@ -142,7 +142,7 @@ impl Keeper {
             },
             due: now,
             is_elsewhere: false,
-            claim,
+            claim: Arc::new(claim),
         };
         if self.leases.is_open(&kept.claim.host, &kept.claim.tunnel) {
             self.tunnels.entry(kept.claim.part()).or_insert(kept);

@@ -2,6 +2,7 @@
 //! once more before anybody is placed anew.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
@@ -117,7 +118,7 @@ impl Keeper {
 
     /// A tunnel's lease is another tunnel's by now, on another host. Nobody is
     /// moved.
-    pub(super) fn found_elsewhere(&self, claim: &Claim, held: &HostId) {
+    pub(super) fn found_elsewhere(&self, claim: &Arc<Claim>, held: &HostId) {
         self.leases.gate.found_elsewhere();
         let (tunnel, user, host) = (&claim.tunnel, &claim.user, &claim.host);
         warn!(
@@ -125,9 +126,9 @@ impl Keeper {
             "A tunnel goes on whose lease another tunnel holds on another host"
         );
         if let Some(audit) = &self.audit {
-            audit.tell(std::sync::Arc::new(HeldElsewhere {
+            audit.tell(Arc::new(HeldElsewhere {
                 at: self.leases.clock.now(),
-                claim: claim.clone(),
+                claim: Arc::clone(claim),
                 held: held.clone(),
             }));
         }
@@ -138,7 +139,7 @@ impl Keeper {
 /// Schema; what it has no name for stands under `sessionguard`.
 struct HeldElsewhere {
     at: Timestamp,
-    claim: Claim,
+    claim: Arc<Claim>,
     held: HostId,
 }
 

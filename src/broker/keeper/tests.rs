@@ -92,7 +92,7 @@ fn kept(claim: Claim, news: &[(News, u32)], start: Instant) -> Kept {
         state.hear(*news, start + *at * SECOND);
     }
     Kept {
-        claim,
+        claim: Arc::new(claim),
         state,
         due: start,
         is_elsewhere: false,
@@ -266,4 +266,27 @@ async fn findings_that_nobody_heeds_are_bounded_and_news_of_tunnels_are_never_lo
     keeper.hear(first).await;
     tell.found(&host, found());
     assert_eq!(keeper.notes.len(), FINDINGS + 1);
+}
+
+#[tokio::test]
+async fn news_wait_for_others_and_those_put_nothing_off() {
+    let house = House::new(&["a"]).await;
+    let (mut keeper, tell) = Keeper::new(std::sync::Arc::clone(&house.broker.leases));
+    let held = tell.held(claim("a", Trust::Plain));
+    let before = Instant::now();
+    held.stood();
+    let stood = keeper.notes.recv().await.unwrap();
+    keeper.hear(stood).await;
+    let first = keeper.gathered.unwrap();
+    assert!(first >= before + GATHER && first <= Instant::now() + GATHER);
+    drop(held);
+    let ended = keeper.notes.recv().await.unwrap();
+    keeper.hear(ended).await;
+    assert_eq!(keeper.gathered, Some(first));
+    // A claim is in the store already: it waits for nothing.
+    keeper.gathered = None;
+    tell.held(claim("a", Trust::Plain)).claimed();
+    let claimed = keeper.notes.recv().await.unwrap();
+    keeper.hear(claimed).await;
+    assert_eq!(keeper.gathered, None);
 }

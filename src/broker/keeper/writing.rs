@@ -34,7 +34,7 @@ impl Leases {
             tunnel,
             user,
             ..
-        } = claim;
+        } = &**claim;
         let confirmed = state.is_confirmed(asked);
         let elsewhere = Mutex::new(None);
         let written = self.update(&claim.key, |record| {
