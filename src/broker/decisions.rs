@@ -28,8 +28,9 @@ pub use record::{Act, Asked, Record, Rewritten};
 pub use recorder::Recorder;
 pub use sightings::{Sighting, Sightings};
 
-/// Decisions held in memory.
-const RECENT: usize = 1000;
+/// Decisions held in memory: whoever asks for an older one waits for the archive,
+/// which has each within a second.
+const RECENT: usize = 250;
 
 /// Decisions that may wait to be stored.
 const QUEUE: usize = 1024;

@@ -64,6 +64,8 @@ struct Standing {
     /// Connections to it, those that are being opened among them.
     open: usize,
     aside: Option<Aside>,
+    /// As it was dialled last, for whoever has a connection to it.
+    member: Option<Arc<Member>>,
 }
 
 /// Why one gets nobody, and until when.

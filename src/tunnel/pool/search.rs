@@ -116,9 +116,12 @@ impl Search {
         if let Some(aside) = &mut standing.aside {
             aside.until = now + ASIDE;
         }
+        let known = standing.member.take().filter(|known| **known == member);
+        let member = known.unwrap_or_else(|| Arc::new(member));
+        standing.member = Some(Arc::clone(&member));
         drop(standings);
         Some(Taken {
-            member: Arc::new(member),
+            member,
             pool: Arc::clone(&self.pool),
         })
     }
