@@ -73,7 +73,7 @@ impl State {
     /// Whose records put something on a host that has run out.
     fn run_out(&self, now: Timestamp) -> Vec<LeaseKey> {
         let views = self.snapshot.hosts.values();
-        let lingering = views.flat_map(|view| &view.lingering);
+        let lingering = views.flat_map(|view| view.lingering.iter());
         let over = lingering.filter(|(_, until)| **until <= now);
         let mut keys: Vec<_> = over.map(|(key, _)| key.clone()).collect();
         let puts = self.recorded.keys.iter();
@@ -103,7 +103,8 @@ impl State {
                 let until = lease.until;
                 self.host(lease.host, |view| {
                     // Two farms' leases on one host are one user there.
-                    let known = view.lingering.entry(key.clone()).or_insert(until);
+                    let lingering = Arc::make_mut(&mut view.lingering);
+                    let known = lingering.entry(key.clone()).or_insert(until);
                     *known = until.max(*known);
                 });
                 put.lingering.push(lease.host.clone());
@@ -138,7 +139,7 @@ impl State {
             let goes = until.is_none_or(&is_meant);
             if goes {
                 self.host(host, |view| {
-                    view.lingering.remove(key);
+                    Arc::make_mut(&mut view.lingering).remove(key);
                 });
             }
             !goes

@@ -80,7 +80,11 @@ impl State {
             stood: None,
             elsewhere: false,
         };
-        self.host(&placement.host, |known| known.tunnels.push(view));
+        self.host(&placement.host, |known| {
+            // Copied with the picture each time: room for more is never used.
+            known.tunnels.reserve_exact(1);
+            known.tunnels.push(view);
+        });
         Some(placement.host.clone())
     }
 }

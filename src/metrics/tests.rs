@@ -203,9 +203,10 @@ fn a_picture_tells_of_reports_leases_and_of_configured_hosts_alone() {
     // Two tunnels of one user are one lease, however far each is.
     view.tunnels = vec![tunnel(None), tunnel(Some(now))];
     let lingers = |user: &str| LeaseKey::of_user(&UserKey::new(user, "").unwrap());
-    view.lingering.insert(LeaseKey::of_user(&ann), ends);
-    view.lingering.insert(lingers("bob"), ends);
-    view.lingering.insert(lingers("carl"), now);
+    let lingering = std::sync::Arc::make_mut(&mut view.lingering);
+    lingering.insert(LeaseKey::of_user(&ann), ends);
+    lingering.insert(lingers("bob"), ends);
+    lingering.insert(lingers("carl"), now);
     snapshot
         .hosts
         .insert("taken out".into(), Arc::new(view.clone()));

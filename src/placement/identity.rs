@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use unicode_normalization::UnicodeNormalization;
@@ -27,8 +28,8 @@ pub struct Claims {
 /// one name are equal and two names are not.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct UserKey {
-    domain: Option<String>,
-    user: String,
+    domain: Option<Arc<str>>,
+    user: Arc<str>,
 }
 
 impl UserKey {
@@ -42,21 +43,25 @@ impl UserKey {
         }
         let domain = fold(inner.unwrap_or(domain).trim());
         Some(Self {
-            domain: (!domain.is_empty()).then_some(domain),
-            user,
+            domain: (!domain.is_empty()).then(|| domain.into()),
+            user: user.into(),
         })
     }
 
     /// From parts of another key.
     pub(super) fn from_parts(domain: Option<String>, user: String) -> Self {
-        Self { domain, user }
+        Self {
+            domain: domain.map(Arc::from),
+            user: user.into(),
+        }
     }
 
     /// The same person, a bare name qualified by `domain`.
     #[must_use]
     pub fn qualified_by(mut self, domain: Option<&str>) -> Self {
         if self.domain.is_none() {
-            self.domain = domain.map(|d| fold(d.trim())).filter(|d| !d.is_empty());
+            let domain = domain.map(|d| fold(d.trim()));
+            self.domain = domain.filter(|d| !d.is_empty()).map(Arc::from);
         }
         self
     }
@@ -67,7 +72,7 @@ impl UserKey {
     pub fn translated(mut self, domains: &BTreeMap<String, String>) -> Self {
         self.domain = self
             .domain
-            .map(|domain| translate(domains, &domain).to_owned());
+            .map(|domain| domains.get(&*domain).map_or(domain, |to| Arc::from(&**to)));
         self
     }
 

@@ -1,6 +1,7 @@
 //! The key a user's leases are stored under.
 
 use std::fmt;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -11,14 +12,14 @@ use super::ids::{FarmId, ResourceId};
 /// it is unambiguous whatever the names contain.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct LeaseKey(String);
+pub struct LeaseKey(Arc<str>);
 
 impl LeaseKey {
     /// One key a user: `single_session_per_user = true`.
     pub fn of_user(user: &UserKey) -> Self {
         let mut text = String::new();
         push_user(&mut text, user);
-        Self(text)
+        Self(text.into())
     }
 
     /// One key a user, farm and resource: `single_session_per_user = false`.
@@ -29,7 +30,7 @@ impl LeaseKey {
         push_escaped(&mut text, farm.as_str());
         text.push('|');
         push_escaped(&mut text, resource.map_or("", ResourceId::as_str));
-        Self(text)
+        Self(text.into())
     }
 
     /// The key as stored and shown.
@@ -48,7 +49,7 @@ impl LeaseKey {
 
     /// A key read back from a store, as [`Self::as_str`] gave it.
     pub fn from_stored(text: String) -> Self {
-        Self(text)
+        Self(text.into())
     }
 }
 

@@ -33,8 +33,33 @@ type Part = BTreeMap<String, Vec<Person>>;
 struct Person {
     domain: Option<String>,
     seen: Timestamp,
-    /// On which hosts, and when last.
-    hosts: BTreeMap<HostId, Timestamp>,
+    /// On which hosts, and when last, by host. Most are on one, for which a list
+    /// takes a tenth of what a map does.
+    hosts: Vec<(HostId, Timestamp)>,
+}
+
+impl Person {
+    fn last_on(&self, host: &HostId) -> Option<Timestamp> {
+        let found = self.hosts.binary_search_by(|(known, _)| known.cmp(host));
+        found
+            .ok()
+            .and_then(|at| self.hosts.get(at))
+            .map(|(_, at)| *at)
+    }
+
+    fn was_on(&mut self, host: &HostId, at: Timestamp) {
+        match self.hosts.binary_search_by(|(known, _)| known.cmp(host)) {
+            Ok(found) => {
+                if let Some((_, known)) = self.hosts.get_mut(found) {
+                    *known = at.max(*known);
+                }
+            }
+            Err(place) => {
+                self.hosts.reserve_exact(1);
+                self.hosts.insert(place, (host.clone(), at));
+            }
+        }
+    }
 }
 
 impl People {
@@ -42,18 +67,19 @@ impl People {
     pub fn remember(&mut self, user: &UserKey, host: &HostId, at: Timestamp) {
         let part = self.parts.entry(Name::of_user(user).index()).or_default();
         let known = Arc::make_mut(part);
-        let known = known.entry(user.user().to_owned()).or_default();
+        let known = known
+            .entry(user.user().to_owned())
+            .or_insert_with(|| Vec::with_capacity(1));
         let by_domain = |person: &&mut Person| person.domain.as_deref() == user.domain();
-        let latest = |known: &mut Timestamp| *known = at.max(*known);
         match known.iter_mut().find(by_domain) {
             Some(person) => {
-                latest(&mut person.seen);
-                latest(person.hosts.entry(host.clone()).or_insert(at));
+                person.seen = at.max(person.seen);
+                person.was_on(host, at);
             }
             None => known.push(Person {
                 domain: user.domain().map(ToOwned::to_owned),
                 seen: at,
-                hosts: BTreeMap::from([(host.clone(), at)]),
+                hosts: vec![(host.clone(), at)],
             }),
         }
     }
@@ -63,8 +89,8 @@ impl People {
         let mut known = self.named(user.user()).iter();
         known
             .find(|person| person.domain.as_deref() == user.domain())
-            .and_then(|person| person.hosts.get(host))
-            .is_some_and(|known| at < *known + DAY)
+            .and_then(|person| person.last_on(host))
+            .is_some_and(|known| at < known + DAY)
     }
 
     /// Whether this name is known; a bare one always is.
@@ -77,7 +103,7 @@ impl People {
     pub(super) fn took(&self, user: &UserKey, host: &HostId) -> bool {
         let mut known = self.named(user.user()).iter();
         let own = known.find(|person| person.domain.as_deref() == user.domain());
-        own.is_some_and(|person| person.hosts.contains_key(host))
+        own.is_some_and(|person| person.last_on(host).is_some())
     }
 
     /// Whether the user of a reported session was on that host through us; one
@@ -87,13 +113,13 @@ impl People {
             session.domain().is_none() || session.domain() == person.domain.as_deref()
         };
         let mut theirs = self.named(session.user()).iter().filter(fits);
-        theirs.any(|person| person.hosts.contains_key(host))
+        theirs.any(|person| person.last_on(host).is_some())
     }
 
     /// Forgets whoever was not here for as long as our history goes back.
     pub fn forget(&mut self, now: Timestamp) {
         let over = |at: &Timestamp| *at + HISTORY <= now;
-        let outdated = |p: &Person| over(&p.seen) || p.hosts.values().any(over);
+        let outdated = |p: &Person| over(&p.seen) || p.hosts.iter().any(|(_, at)| over(at));
         for part in self.parts.values_mut() {
             if !part.values().flatten().any(outdated) {
                 continue;
@@ -101,7 +127,7 @@ impl People {
             Arc::make_mut(part).retain(|_, known| {
                 known.retain(|person| !over(&person.seen));
                 let hosts = known.iter_mut().map(|person| &mut person.hosts);
-                hosts.for_each(|hosts| hosts.retain(|_, at| !over(at)));
+                hosts.for_each(|hosts| hosts.retain(|(_, at)| !over(at)));
                 !known.is_empty()
             });
         }

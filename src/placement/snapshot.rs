@@ -71,8 +71,9 @@ pub struct HostView {
     pub strangers: Strangers,
     /// The tunnels to this host, pending and stood, at whichever replica.
     pub tunnels: Vec<TunnelView>,
-    /// Leases that linger here without a tunnel, with their ends.
-    pub lingering: BTreeMap<LeaseKey, Timestamp>,
+    /// Leases that linger here without a tunnel, with their ends. Shared by
+    /// pictures: there are many, and most changes are of something else.
+    pub lingering: Arc<BTreeMap<LeaseKey, Timestamp>>,
     /// Since when it can be reached again after it could not, or its breaker let
     /// nobody new in; `None` where it could ever since we started. See [`Self::turned_usable`].
     pub usable_since: Option<Timestamp>,

@@ -138,7 +138,8 @@ fn view(host: u32, known: Known) -> HostView {
     if known == Known::TunnelsAndLeases {
         let users = (USERS_A_HOST..2 * USERS_A_HOST).filter_map(|nth| user(host, nth));
         let until = NOW + Duration::from_secs(900);
-        view.lingering = users.map(|u| (LeaseKey::of_user(&u), until)).collect();
+        let lingering = users.map(|u| (LeaseKey::of_user(&u), until));
+        view.lingering = Arc::new(lingering.collect());
     }
     view
 }

@@ -72,9 +72,11 @@ fn view(size: Size, host: u32) -> HostView {
         probe: Probe::Answering { since: NOW },
         // Where sessions are not reported, leases stand for them.
         report: (size.leases == 0).then_some(report),
-        lingering: lingering
-            .map(|user| (LeaseKey::of_user(&user), until))
-            .collect(),
+        lingering: Arc::new(
+            lingering
+                .map(|user| (LeaseKey::of_user(&user), until))
+                .collect(),
+        ),
         ..HostView::default()
     }
 }

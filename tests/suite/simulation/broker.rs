@@ -159,7 +159,9 @@ impl Broker {
 
     pub(super) fn write(&mut self, key: LeaseKey, record: LeaseRecord, now: Timestamp) {
         for host in self.lingering.remove(&key).unwrap_or_default() {
-            self.host(&host, |view| _ = view.lingering.remove(&key));
+            self.host(&host, |view| {
+                _ = Arc::make_mut(&mut view.lingering).remove(&key)
+            });
         }
         if let Some(user) = record.user() {
             let people = Arc::make_mut(&mut self.snapshot.people);
@@ -174,7 +176,8 @@ impl Broker {
         {
             // Leases of two farms on one host: the longer one counts.
             self.host(lease.host, |view| {
-                let until = view.lingering.entry(key.clone()).or_insert(lease.until);
+                let lingering = Arc::make_mut(&mut view.lingering);
+                let until = lingering.entry(key.clone()).or_insert(lease.until);
                 *until = lease.until.max(*until);
             });
             hosts.push(lease.host.clone());
@@ -191,9 +194,8 @@ impl Broker {
     pub(super) fn expire(&mut self, now: Timestamp) {
         for view in self.snapshot.hosts.values_mut() {
             if view.lingering.values().any(|until| *until <= now) {
-                Arc::make_mut(view)
-                    .lingering
-                    .retain(|_, until| *until > now);
+                let view = Arc::make_mut(view);
+                Arc::make_mut(&mut view.lingering).retain(|_, until| *until > now);
             }
         }
         self.forget_gone();

@@ -161,7 +161,7 @@ impl HostWords {
     pub(in super::super) fn lease_of(self, who: &str, left: u64) -> Self {
         let key = LeaseKey::of_user(&user(who));
         self.view(|view| {
-            view.lingering.insert(key, NOW + secs(left));
+            std::sync::Arc::make_mut(&mut view.lingering).insert(key, NOW + secs(left));
         })
     }
 }
