@@ -81,6 +81,7 @@ pub mod clock;
 pub mod logging;
 // One trace a connection, for who collects them.
 pub mod panics;
+pub mod privacy;
 pub mod shutdown;
 pub mod supervisor;
 #[cfg(feature = "otel")]

@@ -21,6 +21,7 @@ mod suite {
     mod attempts;
     mod audit;
     mod breaker;
+    mod canary;
     mod capacity;
     mod carriers;
     mod commands;

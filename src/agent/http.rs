@@ -17,6 +17,7 @@ use tokio::time::timeout;
 
 use super::key::Key;
 use super::trust::{Trust, why};
+use crate::config::shown_url;
 use crate::tls::{Connector, Fault, Stream};
 
 /// For the whole exchange: a broker that takes longer is as good as gone.
@@ -179,7 +180,7 @@ impl Server {
     }
 
     fn parse(url: &str, trust: &Trust, insecure: bool) -> Result<Self, ServerError> {
-        let named = || url.to_owned();
+        let named = || shown_url(url);
         let bad = || ServerError::NotAUrl { url: named() };
         let uri: Uri = url.parse().map_err(|_| bad())?;
         let host = uri.host().filter(|host| !host.is_empty()).ok_or_else(bad)?;

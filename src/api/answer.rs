@@ -1,9 +1,11 @@
 //! Answers and failures as JSON, always in the same form.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::extract::Request;
+use axum::extract::{Request, State};
 use axum::http::header::{
     ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue,
     RETRY_AFTER, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
@@ -38,6 +40,30 @@ pub(super) struct Failure {
     code: Option<&'static str>,
     // Boxed: few have one, and every answer has room for a failure.
     header: Option<Box<(HeaderName, HeaderValue)>>,
+    /// Its text quotes what was sent, which whoever sent it may read, and no log.
+    quotes: bool,
+}
+
+/// The words that paths are made of.
+#[derive(Debug, Clone)]
+pub(super) struct Words(Arc<BTreeSet<String>>);
+
+impl Words {
+    /// Those in these paths; names that stand in braces are none.
+    pub(super) fn of<'a>(paths: impl IntoIterator<Item = &'a str>) -> Self {
+        let words = paths.into_iter().flat_map(|path| path.split('/'));
+        let words = words.filter(|word| !word.starts_with('{'));
+        Self(Arc::new(words.map(str::to_owned).collect()))
+    }
+
+    /// A path as a log may have it: somebody's key may stand where a name should.
+    fn of_path(&self, path: &str) -> String {
+        let words = path.split('/').map(|word| match self.0.contains(word) {
+            true => word,
+            false => "...",
+        });
+        words.collect::<Vec<_>>().join("/")
+    }
 }
 
 /// Why there is no answer.
@@ -88,9 +114,10 @@ const HEADERS: [(HeaderName, &str); 3] = [
 
 /// Gives every failure the one form, those of the router too, and a line in the
 /// log of whoever looks for it.
-pub(super) async fn uniform(request: Request, next: Next) -> Response {
+pub(super) async fn uniform(State(words): State<Words>, request: Request, next: Next) -> Response {
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-    let mut response = one_form(method, &path, next.run(request).await);
+    let response = next.run(request).await;
+    let mut response = one_form(&method, || words.of_path(&path), response);
     for (name, value) in HEADERS {
         let value = HeaderValue::from_static(value);
         response.headers_mut().insert(name, value);
@@ -98,7 +125,7 @@ pub(super) async fn uniform(request: Request, next: Next) -> Response {
     response
 }
 
-fn one_form(method: Method, path: &str, mut response: Response) -> Response {
+fn one_form(method: &Method, path: impl Fn() -> String, mut response: Response) -> Response {
     let status = response.status();
     if !status.is_client_error() && !status.is_server_error() {
         return response;
@@ -115,8 +142,18 @@ fn one_form(method: Method, path: &str, mut response: Response) -> Response {
             .extend(allow.map(|allow| (ALLOW, allow)));
     }
     if let Some(failure) = response.extensions().get::<Failure>() {
-        let error = failure.text.as_str();
-        debug!(%method, path, %status, error, "Request failed");
+        let error = match failure.quotes {
+            true => "it cannot be read, and who sent it was told why",
+            false => failure.text.as_str(),
+        };
+        // A method may be anything that somebody typed.
+        let method = match *method {
+            Method::GET | Method::POST | Method::PATCH | Method::DELETE | Method::PUT => {
+                method.as_str()
+            }
+            _ => "another",
+        };
+        debug!(method, path = path(), %status, error, "Request failed");
     }
     response
 }
@@ -134,6 +171,15 @@ impl Failure {
             about: None,
             code: None,
             header: None,
+            quotes: false,
+        }
+    }
+
+    /// What was sent cannot be read; `why` may quote it.
+    pub(super) fn unreadable(why: impl Into<String>) -> Self {
+        Self {
+            quotes: true,
+            ..Self::bad(why)
         }
     }
 

@@ -49,7 +49,8 @@ impl<T: DeserializeOwned, S: Sync> FromRequestParts<S> for Filter<T> {
             ));
         }
         let read = Query::<T>::try_from_uri(&parts.uri);
-        let Query(filter) = read.map_err(|rejection| Failure::bad(why("the query", &rejection)))?;
+        let unreadable = |rejection| Failure::unreadable(why("the query", &rejection));
+        let Query(filter) = read.map_err(unreadable)?;
         Ok(Self(filter))
     }
 }
@@ -77,7 +78,7 @@ impl<T: DeserializeOwned, S: Sync> FromRequest<S> for Sent<T> {
         }
         let read = serde_json::from_slice(&bytes);
         read.map(Self)
-            .map_err(|error| Failure::bad(format!("the body: {error}")))
+            .map_err(|error| Failure::unreadable(why("the body", &error)))
     }
 }
 
@@ -98,7 +99,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Filled<T> {
                 let text = "a form is sent as application/x-www-form-urlencoded".to_owned();
                 Err(Failure::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, text))
             }
-            Err(rejection) => Err(Failure::bad(why("the form", &rejection))),
+            Err(rejection) => Err(Failure::unreadable(why("the form", &rejection))),
         }
     }
 }
@@ -129,7 +130,47 @@ fn why(what: &str, rejection: &dyn Error) -> String {
     while let Some(inner) = innermost.source() {
         innermost = inner;
     }
-    format!("{what}: {innermost}")
+    format!("{what}: {}", unquoted(&innermost.to_string()))
+}
+
+/// A reader's reason without the values that it quotes, and without names that
+/// are none: a secret was sent in their place, perhaps, and whoever reads the
+/// answer may be somebody else.
+pub(super) fn unquoted(reason: &str) -> String {
+    let mut reason = without(reason, "string \"", "\", expected", |_| false);
+    for open in ["unknown field `", "unknown variant `"] {
+        for close in ["`, expected", "`, there are no"] {
+            reason = without(&reason, open, close, is_name);
+        }
+    }
+    // Where a form goes wrong the name stands before it all.
+    match reason.split_once(": unknown field") {
+        Some((name, rest)) if !is_name(name) => format!("unknown field{rest}"),
+        _ => reason,
+    }
+}
+
+fn without(reason: &str, open: &str, close: &str, may_stay: fn(&str) -> bool) -> String {
+    let quoted = reason.find(open).and_then(|at| {
+        let from = at + open.len();
+        let to = from + reason.get(from..)?.rfind(close)?;
+        Some((
+            reason.get(..from)?,
+            reason.get(from..to)?,
+            reason.get(to..)?,
+        ))
+    });
+    match quoted {
+        Some((before, quoted, behind)) if !may_stay(quoted) => format!("{before}...{behind}"),
+        _ => reason.to_owned(),
+    }
+}
+
+/// Whether it looks like a field's name, and like no key.
+fn is_name(text: &str) -> bool {
+    const LONGEST: usize = 31;
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    text.len() <= LONGEST && text.chars().all(fits)
 }
 
 /// Whether every escape is two digits and all of them together are a text: the
@@ -154,7 +195,36 @@ fn is_readable(query: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::is_readable;
+    use super::{is_readable, unquoted};
+
+    #[test]
+    fn a_reason_names_fields_and_quotes_no_value() {
+        for (reason, told) in [
+            (
+                "unknown field `farm`, expected one of `user`, `host`, `limit`",
+                "unknown field `farm`, expected one of `user`, `host`, `limit`",
+            ),
+            (
+                "sg_broker_0123456789ab_0123456789abcdef: unknown field `sg_broker_0123456789ab_0123456789abcdef`, expected `a`",
+                "unknown field `...`, expected `a`",
+            ),
+            (
+                "unknown field `a`, there are`, or `b`, expected one of `c`, `d`",
+                "unknown field `...`, expected one of `c`, `d`",
+            ),
+            (
+                r#"invalid type: string "a\"b", expected u64 at line 1"#,
+                r#"invalid type: string "...", expected u64 at line 1"#,
+            ),
+            (
+                "unknown variant `format disk`, expected `x`",
+                "unknown variant `...`, expected `x`",
+            ),
+            ("EOF while parsing", "EOF while parsing"),
+        ] {
+            assert_eq!(unquoted(reason), told);
+        }
+    }
 
     #[test]
     fn broken_escapes_are_told_from_good_ones() {

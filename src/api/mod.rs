@@ -189,6 +189,7 @@ fn endpoints() -> OpenApiRouter<Arc<Api>> {
 /// The whole API, for requests that a listener has put a [`Caller`] into.
 fn router(api: Arc<Api>) -> Router {
     let (router, document) = openapi::document(endpoints());
+    let words = document.words();
     let endpoints = router
         .with_state(api)
         .fallback(answer::no_such_path)
@@ -197,5 +198,5 @@ fn router(api: Arc<Api>) -> Router {
     Router::new()
         .fallback_service(endpoints)
         .layer(middleware::from_fn(caller::known))
-        .layer(middleware::from_fn(answer::uniform))
+        .layer(middleware::from_fn_with_state(words, answer::uniform))
 }

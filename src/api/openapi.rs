@@ -11,7 +11,7 @@ use utoipa::openapi::{Content, InfoBuilder, LicenseBuilder, OpenApi, Ref, RefOr,
 use utoipa::{PartialSchema, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 
-use super::answer::{ErrorBody, Told};
+use super::answer::{ErrorBody, Told, Words};
 use super::caller::ASKING;
 use super::narrow::narrow;
 use super::{Api, BASE};
@@ -20,6 +20,13 @@ use super::{Api, BASE};
 #[derive(Clone, Serialize)]
 #[serde(transparent)]
 pub(super) struct Document(Arc<OpenApi>);
+
+impl Document {
+    /// What the paths in it are made of.
+    pub(super) fn words(&self) -> Words {
+        Words::of(self.0.paths.paths.keys().map(String::as_str))
+    }
+}
 
 /// The router of these endpoints, and what there is to say of it.
 pub(super) fn document(endpoints: OpenApiRouter<Arc<Api>>) -> (Router<Arc<Api>>, Document) {

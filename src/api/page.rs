@@ -12,7 +12,7 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
-use super::answer::{self, Failure};
+use super::answer::{self, Failure, Words};
 
 const HTML: &str = "text/html; charset=utf-8";
 const STYLE: &str = "text/css; charset=utf-8";
@@ -81,7 +81,10 @@ pub(super) fn beside(api: Router) -> Router {
         .route("/", get(async || file(HTML, INDEX)).fallback(only_get))
         .route("/page/{name}", get(named).fallback(only_get))
         .layer(middleware::from_fn(unless_turned_away))
-        .layer(middleware::from_fn(answer::uniform))
+        .layer(middleware::from_fn_with_state(
+            Words::of(["", "page"]),
+            answer::uniform,
+        ))
         .layer(middleware::map_response(with_policy))
         .fallback_service(api)
 }

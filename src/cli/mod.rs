@@ -38,6 +38,7 @@ use clap::{Parser, Subcommand};
 
 use crate::config::Loaded;
 use crate::placement::Mode;
+use crate::privacy;
 
 /// Exit codes that scripts rely on; clap's own usage errors end with 2.
 const FAILED: u8 = 1;
@@ -118,6 +119,11 @@ struct ConfigFile {
 impl Cli {
     /// Does what was asked and says how it ended.
     pub fn run(self) -> ExitCode {
+        if let Err(error) = privacy::keep_memory_private() {
+            complain(format_args!(
+                "warning: this process's memory cannot be kept out of core files: {error}"
+            ));
+        }
         match self.command {
             Command::Serve(file) => serve::run(&file.config),
             Command::Check(arguments) => check::run(&arguments),

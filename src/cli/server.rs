@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 
 use super::complain;
 use super::table::visible;
-use crate::config::{Fingerprint, GuacdTls, Secret};
+use crate::config::{Fingerprint, GuacdTls, Secret, shown_url};
 use crate::tls::{Certificates, ConnectError, Connector, Stream};
 
 /// Longest file that is read for a key, in bytes.
@@ -76,7 +76,7 @@ impl Server {
     ) -> Result<Self, ServerError> {
         let (secure, host, port) = address(url)?;
         if !secure && !insecure && !is_here(&host) {
-            let url = url.to_owned();
+            let url = shown_url(url);
             return Err(ServerError::Exposed { url });
         }
         let tls = trust.connector(secure, url, &host)?;
@@ -132,7 +132,7 @@ impl Trust<'_> {
             (false, true) => return Ok(None),
             (false, false) => return Err(ServerError::NoTls),
             (true, true) => {
-                let url = url.to_owned();
+                let url = shown_url(url);
                 return Err(ServerError::NoTrust { url });
             }
             (true, false) => {}
@@ -166,7 +166,7 @@ impl fmt::Display for Server {
 /// brackets.
 fn address(url: &str) -> Result<(bool, String, u16), ServerError> {
     let refused = || ServerError::Url {
-        url: url.to_owned(),
+        url: shown_url(url),
     };
     let trimmed = url.trim();
     let (scheme, rest) = trimmed.split_once("://").ok_or_else(refused)?;
@@ -255,7 +255,7 @@ mod tests {
             "http://u:p@x",
         ] {
             let refused = ServerError::Url {
-                url: url.to_owned(),
+                url: shown_url(url),
             };
             assert_eq!(address(url), Err(refused), "{url}");
         }

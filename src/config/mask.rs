@@ -181,7 +181,9 @@ pub(super) fn is_secret_name(name: &str) -> bool {
         "token",
         "credential",
     ];
-    parts.iter().any(|part| lower.contains(part)) || has_key_word(name) || means_parameters(&lower)
+    parts.iter().any(|part| lower.contains(part))
+        || has_secret_word(name)
+        || means_parameters(&lower)
 }
 
 /// Connection parameters hold passwords under names of every kind; a slip of
@@ -193,8 +195,17 @@ fn means_parameters(lower: &str) -> bool {
     lower == "params" || (near && strsim::osa_distance(lower, NAME) <= SLIPS)
 }
 
-/// `key` counts as a word of its own only: `api_key` and `apiKey`, not `monkey`.
-fn has_key_word(name: &str) -> bool {
+/// Short words count where they stand by themselves, `api_key` and `apiKey`, not `monkey`; and so
+/// do the long ones with a slip of the finger in them, or in another language.
+fn has_secret_word(name: &str) -> bool {
+    const SHORT: [&str; 5] = ["key", "keys", "pass", "pwd", "pw"];
+    const LONG: [(&str, usize); 5] = [
+        ("password", 2),
+        ("passphrase", 2),
+        ("credential", 2),
+        ("secret", 1),
+        ("token", 1),
+    ];
     let mut spaced = String::with_capacity(name.len());
     let mut was_lower = false;
     for c in name.chars() {
@@ -204,9 +215,13 @@ fn has_key_word(name: &str) -> bool {
         was_lower = c.is_lowercase() || c.is_numeric();
         spaced.extend(c.to_lowercase());
     }
-    spaced
-        .split(|c: char| !c.is_alphanumeric())
-        .any(|word| word == "key" || word == "keys")
+    let mut words = spaced.split(|c: char| !c.is_alphanumeric());
+    words.any(|word| {
+        let slips = |(of, most): (&str, usize)| {
+            word.len().abs_diff(of.len()) <= most && strsim::osa_distance(word, of) <= most
+        };
+        SHORT.contains(&word) || LONG.into_iter().any(slips)
+    })
 }
 
 #[cfg(test)]
@@ -269,6 +284,12 @@ mod tests {
             ),
             ("parameters.domain = \"x\"", "parameters.domain = ***"),
             ("paramters = { a = \"x\" }", "paramters = ***"),
+            ("pasword = \"x\"", "pasword = ***"),
+            (
+                "dbPasswort = \"x\"\ndb_pw = 'y'",
+                "dbPasswort = ***\ndb_pw = ***",
+            ),
+            ("toekn = \"x\"", "toekn = ***"),
             (
                 r#"{"parameters": {"a": "}", "b": "x"}, "c": 1}"#,
                 r#"{"parameters": ***, "c": 1}"#,
@@ -282,6 +303,7 @@ mod tests {
     fn ordinary_lines_stay_as_they_are() {
         for text in [
             "name = \"token\"\nlevel = \"info\"",
+            "passed = 1\nbroken = 2\ncompass = 3\nsecure = 4",
             "monkey = 1\nhockey = 2",
             "farm_ids = [\"secret\", \"b\"]\nport = 1",
             "",

@@ -59,6 +59,7 @@ mod store;
 #[cfg(test)]
 mod tests;
 mod tls;
+mod url;
 mod value_error;
 mod values;
 mod words;
@@ -90,6 +91,7 @@ pub use small::{LineColumn, SmallFileError, Time, load_small};
 pub use source::Position;
 pub use store::{Degraded, PostgresSettings, StoreKind, StoreSettings};
 pub use tls::{Fingerprint, GuacdTls, ServerTls};
+pub use url::shown_url;
 
 /// A configuration that can be used, and what there is to say about it.
 #[derive(Debug, Clone, PartialEq, Eq)]

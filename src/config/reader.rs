@@ -42,9 +42,17 @@ impl<'a> Reader<'a> {
             return None;
         };
         for entry in &table.entries {
-            if !shape.knows(&entry.key.value) {
-                report.fault(entry.key.at, unknown(shape, &entry.key.value));
+            let key = entry.key.value.as_str();
+            if shape.knows(key) {
+                continue;
             }
+            let problem = unknown(shape, key);
+            // What is near to nothing known may be a secret's name, in whatever words.
+            let is_strange = matches!(problem, Problem::UnknownKey { .. });
+            if is_strange && shape.home(key).is_none() && shape.near(key).is_none() {
+                report.conceal(entry.value.at);
+            }
+            report.fault(entry.key.at, problem);
         }
         Some(Self {
             shape,

@@ -8,6 +8,7 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsStream;
+use zeroize::Zeroize;
 
 /// One connection. What is written to it must be flushed: TLS keeps what the
 /// socket does not take at once.
@@ -53,7 +54,10 @@ impl Stream {
             let mut buffer = ReadBuf::new(&mut bytes);
             ready!(Pin::new(&mut *self).poll_read(context, &mut buffer))?;
             into.extend_from_slice(buffer.filled());
-            Poll::Ready(Ok(buffer.filled().len()))
+            let count = buffer.filled().len();
+            // A password may be among them, and a stack is not wiped by whoever leaves it.
+            buffer.filled_mut().zeroize();
+            Poll::Ready(Ok(count))
         })
         .await
     }

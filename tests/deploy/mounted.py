@@ -105,8 +105,8 @@ def certificate(folder):
 
 
 @contextlib.contextmanager
-def network_of(process):
-    """This thread in that process's network; sockets made here stay there."""
+def network_of(pid):
+    """This thread in that process's network; sockets made here stay there, and so do programs."""
     libc = ctypes.CDLL(None, use_errno=True)
 
     def enter(path):
@@ -114,55 +114,28 @@ def network_of(process):
             assert libc.setns(namespace.fileno(), NETWORK) == 0, os.strerror(ctypes.get_errno())
 
     with open("/proc/thread-self/ns/net") as home:
-        enter(f"/proc/{process.pid}/ns/net")
+        enter(f"/proc/{pid}/ns/net")
         try:
             yield
         finally:
             assert libc.setns(home.fileno(), NETWORK) == 0
 
 
-class Running:
-    """A command in a network namespace of its own, until the with block ends."""
+class Network:
+    """What is asked from within the network of a process, `pid`."""
 
-    def __init__(self, command, environment, log):
-        tool("unshare")
-        tool("nsenter")
-        tool("ip")
-        if os.geteuid() != 0:
-            pytest.skip("needs root for a network namespace")
-        script = f"ip link set lo up && ip addr add {POD_IP}/32 dev lo && exec \"$0\" \"$@\""
-        self.log = open(log, "w+")
-        self.process = subprocess.Popen(["unshare", "--net", "sh", "-c", script, *command],
-                                        env=environment, stderr=self.log)
-        # Until then it is in ours, and nothing there is to be dialled.
-        eventually("a network of its own", self.is_apart)
-
-    def is_apart(self):
-        try:
-            theirs = os.readlink(f"/proc/{self.process.pid}/ns/net")
-        except OSError:
-            return False
-        return theirs != os.readlink("/proc/self/ns/net")
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait()
-        self.log.close()
+    pid = None
 
     def inside(self, *command, **more):
-        return subprocess.run(["nsenter", "--net", "--target", str(self.process.pid), *command],
+        return subprocess.run(["nsenter", "--net", "--target", str(self.pid), *command],
                               capture_output=True, text=True, timeout=DEADLINE, **more)
 
     def spawned(self, *command, **more):
-        return subprocess.Popen(["nsenter", "--net", "--target", str(self.process.pid), *command], **more)
+        return subprocess.Popen(["nsenter", "--net", "--target", str(self.pid), *command], **more)
 
     def connected(self, address, port):
         """A socket in that network."""
-        with network_of(self.process):
+        with network_of(self.pid):
             return socket.create_connection((address, port), timeout=DEADLINE)
 
     def takes(self, address, port):
@@ -183,6 +156,43 @@ class Running:
         except OSError:
             return 0
 
+
+def apart(process):
+    """Waits until a process is in another network than ours: nothing of ours is to be dialled."""
+    def is_apart():
+        try:
+            theirs = os.readlink(f"/proc/{process.pid}/ns/net")
+        except OSError:
+            return False
+        return theirs != os.readlink("/proc/self/ns/net")
+
+    eventually("a network of its own", is_apart)
+
+
+def networks():
+    """Skips where there can be none."""
+    for name in ["unshare", "nsenter", "ip"]:
+        tool(name)
+    if os.geteuid() != 0:
+        pytest.skip("needs root for a network namespace")
+
+
+class Program:
+    """A started command and its log, which is what it says on standard error."""
+
+    def __init__(self, command, environment, log):
+        self.log = open(log, "w+")
+        self.process = subprocess.Popen(command, env=environment, stderr=self.log)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        self.log.close()
+
     def says(self, text):
         eventually(f"the log says {text!r}", lambda: text in self.told())
 
@@ -192,6 +202,17 @@ class Running:
 
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
+
+
+class Running(Program, Network):
+    """A command in a network namespace of its own, until the with block ends."""
+
+    def __init__(self, command, environment, log):
+        networks()
+        script = f"ip link set lo up && ip addr add {POD_IP}/32 dev lo && exec \"$0\" \"$@\""
+        super().__init__(["unshare", "--net", "sh", "-c", script, *command], environment, log)
+        self.pid = self.process.pid
+        apart(self.process)
 
 
 def eventually(what, holds):

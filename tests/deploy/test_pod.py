@@ -6,6 +6,7 @@ import signal
 
 import pytest
 
+from guacamole import Guacamole
 from mounted import DEADLINE, POD_IP, eventually
 from rendered import broker, containers, pod, rendered, tool
 from test_container import started
@@ -13,55 +14,9 @@ from test_container import started
 SCREEN = 5907
 
 
-class Guacamole:
-    """What Guacamole says for one connection to a VNC server, which is passed through."""
-
-    def __init__(self, running, address):
-        self.socket = running.connected(address, 4822)
-        self.read = b""
-        self.say("select", "vnc")
-        names = self.hear("args")
-        for settings in [("size", "640", "480", "96"), ("audio",), ("video",), ("image", "image/png")]:
-            self.say(*settings)
-        known = {"hostname": "127.0.0.1", "port": str(SCREEN)}
-        self.say("connect", *(name if name.startswith("VERSION_") else known.get(name, "") for name in names))
-        self.hear("ready")
-        # guacd 1.3.0 takes a mouse that moves before its first picture amiss.
-        self.hear("sync")
-
-    def say(self, *elements):
-        self.socket.sendall((",".join(f"{len(each)}.{each}" for each in elements) + ";").encode())
-
-    def hear(self, opcode):
-        """The arguments of the next such instruction; syncs are answered on the way."""
-        while True:
-            said, *arguments = self.instruction()
-            if said == "sync":
-                self.say("sync", arguments[0])
-            if said == opcode:
-                return arguments
-            assert said != "error", arguments
-
-    def instruction(self):
-        elements = []
-        while True:
-            length, _, rest = self.read.partition(b".")
-            # Lengths count characters; what is counted here is ASCII.
-            if rest and len(rest) > int(length):
-                element, end, self.read = rest[:int(length)], rest[int(length):][:1], rest[int(length) + 1:]
-                elements.append(element.decode())
-                if end == b";":
-                    return elements
-            else:
-                more = self.socket.recv(65536)
-                if not more:
-                    raise EOFError
-                self.read += more
-
-    def moves(self, x):
-        """The mouse goes there, and frames go on."""
-        self.say("mouse", str(x), "10", "0")
-        self.hear("sync")
+def on_the_screen(running):
+    """A connection to a VNC server, which is passed through."""
+    return Guacamole(running.connected(POD_IP, 4822), "vnc", {"hostname": "127.0.0.1", "port": str(SCREEN)})
 
 
 @pytest.fixture
@@ -94,7 +49,7 @@ def played(tmp_path):
 def test_a_pod_that_leaves_lets_its_tunnels_go_on(played):
     running, guacd = played
     assert not running.takes(POD_IP, 4823), "nobody gets past sessionguard"
-    user = Guacamole(running, POD_IP)
+    user = on_the_screen(running)
     user.moves(10)
     assert running.asked(POD_IP, 9823, "/readyz") == 200
     # The preStop of the manifest is a sleep; then the main container's SIGTERM.
@@ -105,8 +60,7 @@ def test_a_pod_that_leaves_lets_its_tunnels_go_on(played):
     for x in [20, 30, 40]:
         user.moves(x)
     assert running.process.poll() is None and guacd.poll() is None
-    user.say("disconnect")
-    user.socket.close()
+    user.leave()
     assert running.process.wait(timeout=DEADLINE) == 0
     # It is the sidecar's turn.
     assert guacd.poll() is None
@@ -115,7 +69,7 @@ def test_a_pod_that_leaves_lets_its_tunnels_go_on(played):
 def test_guacd_told_first_would_have_ended_them(played):
     """Why it is a sidecar: as a container beside sessionguard it gets SIGTERM at the same time."""
     running, guacd = played
-    user = Guacamole(running, POD_IP)
+    user = on_the_screen(running)
     user.moves(10)
     guacd.send_signal(signal.SIGTERM)
     with pytest.raises((EOFError, ConnectionError)):

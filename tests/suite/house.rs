@@ -31,6 +31,8 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("panics", &[]),
     // Asks the system how much it may open; who uses it decides what for.
     ("descriptors", &[]),
+    // Asks the system to keep the process's memory to itself.
+    ("privacy", &[]),
     // Counts what others do; whatever can be read off a list it is handed.
     ("metrics", &["placement", "store"]),
     (
@@ -167,6 +169,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "entrance",
             "supervisor",
             "panics",
+            "privacy",
         ],
     ),
     // The floor plan and the front door.
@@ -199,7 +202,9 @@ const OWNED: &[(&str, &str)] = &[
     ("hyper::client", "cli agent traces"),
     ("opentelemetry", "traces logging"),
     ("nix::sys::signal", "agent"),
-    ("nix::sys::resource", "descriptors"),
+    ("nix::sys::resource", "descriptors privacy"),
+    ("nix::sys::prctl", "privacy"),
+    ("zeroizing_alloc", "main"),
     ("nix::unistd", "agent"),
     ("prometheus_client", "metrics"),
     ("listenfd::", "entrance"),

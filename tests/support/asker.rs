@@ -28,8 +28,12 @@ pub(crate) struct Told {
 impl Asker {
     pub(crate) fn of(broker: &Broker) -> Self {
         let line = broker.wait("API ready", |_| true);
+        Self::to(line["address"].as_str().unwrap().parse().unwrap())
+    }
+
+    pub(crate) fn to(address: SocketAddr) -> Self {
         Self {
-            to: line["address"].as_str().unwrap().parse().unwrap(),
+            to: address,
             from: Ipv4Addr::LOCALHOST,
             key: None,
         }

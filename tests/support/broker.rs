@@ -122,6 +122,11 @@ impl Site {
 
     /// Starts a broker that must come up.
     pub(crate) fn start(&self) -> Broker {
+        Broker::start(self.serving(), self.store())
+    }
+
+    /// The command that starts a broker, with its configuration written anew.
+    pub(crate) fn serving(&self) -> Command {
         let config = self.write();
         let mut command = match (self.descriptors, &self.mounting) {
             (None, None) => command(&["serve"], &config),
@@ -143,7 +148,7 @@ impl Site {
             }
         };
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
-        Broker::start(command, self.store())
+        command
     }
 
     /// Runs the binary until it ends by itself.

@@ -122,6 +122,13 @@ impl Identity {
         PrivateKeyDer::from_pem_slice(self.key.as_bytes()).unwrap()
     }
 
+    /// The number of its elliptic curve that nobody else may know.
+    pub(crate) fn private_bytes(&self) -> Vec<u8> {
+        // Where PKCS #8 has it for the curve P-256.
+        const AT: std::ops::Range<usize> = 36..68;
+        self.private_key().secret_der()[AT].to_vec()
+    }
+
     /// Its SHA-256, as openssl prints it.
     pub(crate) fn fingerprint(&self) -> String {
         let mut text = String::new();

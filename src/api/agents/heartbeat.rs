@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 use super::super::Api;
 use super::super::answer::{Answer, Failure, Told};
 use super::super::caller::{Caller, Peer};
-use super::super::extract::whole;
+use super::super::extract::{unquoted, whole};
 use super::super::whole::to_its_end;
 use super::host_of;
 use super::shape::HeartbeatBody;
@@ -144,6 +144,10 @@ impl AgentCommand {
 
 impl From<HeartbeatError> for Failure {
     fn from(error: HeartbeatError) -> Self {
-        Self::bad(error.to_string())
+        let text = error.to_string();
+        match error {
+            HeartbeatError::Shape { .. } => Self::unreadable(unquoted(&text)),
+            _ => Self::bad(text),
+        }
     }
 }

@@ -85,10 +85,10 @@ class Logon:
 
 
 class XrdpHost:
-    def __init__(self, host_id, last, run_dir):
+    def __init__(self, host_id, address, run_dir, port=None):
         self.id = host_id
-        self.host = net.address(last)
-        self.port = net.free_port(self.host)
+        self.host = address
+        self.port = port or net.free_port(self.host)
         self.dir = run_dir / host_id
         self.dir.mkdir()
         sesman_port = net.free_port("127.0.0.1")
@@ -120,7 +120,7 @@ class Farm:
     """The two hosts `rds-a` and `rds-b`."""
 
     def __init__(self, run_dir):
-        self.hosts = [XrdpHost("rds-a", 21, run_dir), XrdpHost("rds-b", 22, run_dir)]
+        self.hosts = [XrdpHost("rds-a", net.address(21), run_dir), XrdpHost("rds-b", net.address(22), run_dir)]
 
     def logons(self, user):
         """All logons of `user` in the farm, host by host."""
