@@ -101,8 +101,8 @@ class Cluster:
         self.hosts.append(host)
         return host
 
-    def guacd(self, last, command):
-        """The real guacd in a pod of its own, with the manifest's words."""
+    def guacd(self, last, command, address=None, port=4822):
+        """The real guacd in a pod, with the manifest's words; it listens on the pod's address, or another."""
         tool("guacd")
         pod = self.pod(last)
         program, *arguments = command
@@ -111,7 +111,7 @@ class Cluster:
         guacd = self.started(pod, ["guacd", *arguments], environment, self.folder / f"guacd-{last}")
         # Its children, one a tunnel, end with it.
         self.ending.callback(end, guacd.process)
-        eventually("guacd", lambda: pod.takes(pod.address, 4822))
+        eventually("guacd", lambda: pod.takes(address or pod.address, port))
         return pod, guacd
 
     def broker(self, container, pod, log):

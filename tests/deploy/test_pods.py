@@ -1,15 +1,13 @@
-"""The pods of the other two shapes, played: Guacamole's with sessionguard in it, and sessionguard's own, twice,
-on a real PostgreSQL. With the real guacd behind them, two real xrdp hosts with desktops open, the kubelet's
-probes from the node, the swap of a ConfigMap, and an end in the kubelet's order."""
-
-import pathlib
-import subprocess
+"""The pods of all three shapes, played: guacd's with sessionguard beside it, Guacamole's with sessionguard in it, and
+sessionguard's own, twice, on a real PostgreSQL. With the real guacd, two real xrdp hosts with desktops open, the
+kubelet's probes from the node, the swap of a ConfigMap, and an end in the kubelet's order."""
 
 import pytest
 
 from cluster import Cluster, stays
 from guacamole import Guacamole
 from mounted import DEADLINE, Container, eventually
+from rendered import broker as broker_of
 from rendered import containers, named, pod, rendered
 from test_container import hosts, waits
 
@@ -45,6 +43,35 @@ def takes_an_edit(container, pod_of, more):
 
 
 THIRD = '\n[[hosts]]\nid = "rds3"\naddress = "rds3.example.com"\nfarm_ids = ["office"]\nmode = "maintenance"\n'
+
+
+def test_guacds_pod_stays_until_its_last_desktop_is_closed(cluster, tmp_path):
+    objects = rendered("kustomize", "guacd-pod")
+    deployment, _ = broker_of(objects)
+    (sidecar,) = pod(deployment)["initContainers"]
+    # A native sidecar: it is up first, on the pod's loopback, where nobody gets past sessionguard.
+    ours, guacd = cluster.guacd(15, sidecar["command"], "127.0.0.1", 4823)
+    container = Container(objects, tmp_path)
+    broker = cluster.broker(container, ours, tmp_path / "log")
+    guacamole = cluster.pod(16)
+    assert not guacamole.takes(ours.address, 4823)
+    user = cluster.users.make("eve")
+    page, logon = cluster.desktop(guacamole, user, ours.address)
+    assert logon.kind == "created"
+    takes_an_edit(container, ours, THIRD)
+
+    broker.stop()
+    eventually("not ready", lambda: cluster.node.asked(ours.address, 9823, "/readyz") == 503)
+    assert cluster.node.asked(ours.address, 9823, "/livez") == 200, "a drain is no reason to be killed"
+    eventually("no more accepts", lambda: not guacamole.takes(ours.address, 4822))
+    for x in [20, 30, 40]:
+        page.moves(x)
+    assert broker.process.poll() is None and guacd.process.poll() is None
+    page.leave()
+    assert broker.process.wait(timeout=DEADLINE) == 0
+    # It is the sidecar's turn.
+    guacd.stop()
+    guacd.process.wait(timeout=DEADLINE)
 
 
 def test_guacamoles_pod_stays_until_its_last_desktop_is_closed(cluster, tmp_path):
