@@ -1,5 +1,6 @@
 //! Log lines to standard error or to a file, for people or for programs.
 
+mod fields;
 mod journal;
 mod lines;
 #[cfg(feature = "otel")]
@@ -13,6 +14,8 @@ use std::time::Duration;
 
 use lines::Lines;
 use tracing::Subscriber;
+use tracing_subscriber::field::MakeExt;
+use tracing_subscriber::fmt::format::debug_fn;
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::LookupSpan;
@@ -190,9 +193,10 @@ where
             lines.boxed()
         }};
     }
+    let fields = debug_fn(fields::write).delimited(" ");
     match (format, sink.has_clock) {
-        (LogFormat::Text, false) => boxed!(lines),
-        (LogFormat::Text, true) => boxed!(lines.without_time()),
+        (LogFormat::Text, false) => boxed!(lines.fmt_fields(fields)),
+        (LogFormat::Text, true) => boxed!(lines.fmt_fields(fields).without_time()),
         (LogFormat::Json, _) => boxed!(lines.json().flatten_event(true)),
     }
 }

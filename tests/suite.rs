@@ -66,6 +66,7 @@ mod suite {
     mod reported;
     mod resolve;
     mod rewrite;
+    mod security;
     mod simulation;
     mod stood;
     mod supervised;

@@ -61,7 +61,7 @@ fn end(cast: &mut Cast, (mut open, _guacd): (Visitor, GuacdPeer)) {
     cast.saw("standard output", out);
     let mut left = Vec::new();
     files_in(cast.temporary.path(), &mut left);
-    assert_eq!(left, [PathBuf::new(); 0], "no temporary files");
+    assert!(left.is_empty(), "temporary files: {left:?}");
     // Everything beside the broker's configuration but the secrets of whoever set it up.
     files_in(cast.site.folder(), &mut left);
     for path in left {
@@ -217,6 +217,43 @@ fn behind_the_handshake_no_password_is_in_memory() {
     }
     visitor.wire.send("3.nop;").unwrap();
     assert_eq!(peer.wire.exact(6).unwrap(), b"3.nop;");
+}
+
+#[test]
+fn over_tls_no_password_is_in_memory_once_the_next_words_were_heard() {
+    let secret = password("in memory, over TLS");
+    let (mut search, mut open) = (Search::new(), Search::new());
+    search.add("the password", secret.as_bytes());
+    open.add("the user", USER.as_bytes());
+    let authority = Authority::new("Test Authority");
+    let (own, of_guacd) = (authority.sign(NAME), authority.sign("127.0.0.1"));
+    let guacd = ScriptedGuacd::secured(of_guacd.server(None), Names::rdp("1.6.0"));
+    let stage = Stage::adjusted(guacd, 2, |site| {
+        own.write(site.folder(), "own");
+        let pin = of_guacd.fingerprint();
+        site.listening("tls_cert_file = \"own.crt\"\ntls_key_file = \"own.key\"")
+            .with(format!("[guacd]\ntls = true\npin_sha256 = [{pin:?}]\n"))
+    });
+    if memory::writable(stage.broker.id()).is_none() {
+        crate::support::skipped("root, to look into the memory of a broker that lets nobody else");
+        return;
+    }
+    let client = authority.client(None);
+    let mut visitor = Visitor::secured(stage.broker.address(), &client, NAME);
+    visitor.click(&Visit::office(USER).answer("password", &secret));
+    visitor.ready();
+    let mut peer = stage.guacd.ready();
+    peer.stand();
+    visitor.hear_past_nops("sync");
+    // What TLS read last it keeps until it reads again: as much as the parameters were.
+    let blob = Instruction::new("blob", ["1".to_owned(), "x".repeat(4000)]);
+    visitor.wire.say(&blob).unwrap();
+    peer.wire.exact(4000).unwrap();
+    eventually("no password once more was said", || {
+        let (found, works) = in_memory(stage.broker.id(), &search, &open);
+        assert!(works, "the search works");
+        found.is_empty().then_some(())
+    });
 }
 
 #[test]

@@ -226,3 +226,56 @@ fn a_reader_of_the_log_that_stalls_or_has_left_holds_up_nobody() {
         assert!(ended.success(), "{ended}");
     }
 }
+
+#[test]
+fn a_name_makes_no_line_of_its_own_and_moves_no_terminal() {
+    let guacd = ScriptedGuacd::polite(Names::rdp("1.6.0"));
+    let host = ScriptedHost::up();
+    let site = Stage::site(guacd.address(), &[host.address()]).with(
+        "[log]\nformat = \"text\"\nlevel = \"trace\"\n[broker]\nmode = \"observe\"\n[identity]\norder = [\"name\", \"username\"]\n",
+    );
+    let log = site.folder().join("text.log");
+    let mut command = site.serving();
+    command.stderr(std::fs::File::create(&log).unwrap());
+    let mut child = command.spawn().unwrap();
+    let wait = |what: &str| {
+        eventually(what, || {
+            let text = std::fs::read_to_string(&log).unwrap();
+            let whole = text
+                .split_inclusive('\n')
+                .filter(|line| line.ends_with('\n'));
+            whole
+                .rev()
+                .find(|line| line.contains(what))
+                .map(str::to_owned)
+        })
+    };
+    let address = wait(" Listening ");
+    let address = address.split("address=").nth(1).unwrap();
+    let address = address.split(' ').next().unwrap().parse().unwrap();
+    let forged = "2026-01-01T00:00:00.000000Z  INFO Placed user=\"forged\"";
+    let odd = format!("ann\r\n{forged}\u{1b}[2J\u{7}\n{forged}");
+    for (name, user) in [(odd.as_str(), "ann"), ("ann", odd.as_str()), (&odd, &odd)] {
+        let mut visitor = Visitor::dial(address);
+        let visit = Visit::office(user).login(Some(name));
+        visitor.click(&visit.answer("domain", &odd).answer("remote-app", &odd));
+        visitor.ready();
+    }
+    let mut visitor = Visitor::dial(address);
+    visitor.click(&Visit::office("witness"));
+    visitor.ready();
+    wait("user=witness");
+    child.kill().unwrap();
+    child.wait().unwrap();
+
+    let text = std::fs::read_to_string(&log).unwrap();
+    assert!(
+        text.matches("forged").count() > 3,
+        "names are logged: {text}"
+    );
+    for line in text.lines() {
+        assert!(line.starts_with("20") && line.contains("Z "), "{line:?}");
+        assert!(!line.starts_with(&forged[..10]), "{line:?}");
+        assert!(!line.contains(char::is_control), "{line:?}");
+    }
+}
