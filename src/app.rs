@@ -2,10 +2,17 @@
 //! out. Sockets are bound while it is built, so that who built it can ask for
 //! the ports before anything runs.
 
-use std::io;
-use std::net::SocketAddr;
-use std::sync::Arc;
+mod draining;
+mod handing;
+mod room;
+mod sharing;
+mod start_error;
+
+use std::net::{SocketAddr, TcpListener as Bound};
+use std::os::fd::AsFd;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::net::TcpListener;
@@ -14,29 +21,32 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{info, warn};
 
-use crate::api::{
-    AdminSocket, Api, ApiListener, Health, HealthError, HealthListener, Pulse, SocketError,
-};
+use crate::api::{AdminSocket, Api, ApiListener, Health, HealthListener, Pulse, Serving};
 use crate::audit::{self, Audit};
-use crate::broker::{Broker, CatchUp, Decisions, Keeper, Modes, Recorder};
+use crate::broker::{Broker, Decisions, Keeper, Modes, Recorder};
 use crate::clock::Clock;
 use crate::commands::{Commands, Restarts};
-use crate::config::{
-    Apply, AuditTarget, Cause, Config, HostPort, InForce, LogLevel, Origin, Reload, Reloader,
-    StoreKind,
-};
+use crate::config::{Apply, Cause, Config, InForce, LogLevel, Origin, Reload, Reloader, StoreKind};
 use crate::descriptors::Descriptors;
 use crate::entrance;
 use crate::fleet::{Checks, Fleet, Prober};
-use crate::follow::{self, Follower, GuestList};
+use crate::follow;
 use crate::keys::{Keyring, Uses};
 use crate::metrics::{Metered, Metrics};
-use crate::replicas::{Reached, Replicas};
+use crate::replicas::{Predecessors, Replicas};
 use crate::reports::{Intake, Keeping};
 use crate::shutdown::{Hangups, Shutdown};
-use crate::store::{self, Opened, Store, StoreError};
-use crate::tls::{self, Acceptor, Certificates};
+use crate::store::{self, Opened, Store};
+use crate::succession::{Succession, TakeError, Taking};
+use crate::supervisor;
+use crate::tls::Certificates;
 use crate::tunnel::{self, Door, Gateway, Room};
+
+use draining::drain;
+use handing::Handing;
+use room::{reached, say_what_there_is_room_for};
+use sharing::Sharing;
+pub use start_error::StartError;
 
 /// How long tunnels that were told to end may take over it.
 const LAST_WORDS: Duration = Duration::from_secs(10);
@@ -70,12 +80,14 @@ pub struct App {
     fleet: Arc<Fleet>,
     in_force: Arc<InForce>,
     reloading: Option<Reloading>,
-    /// `None`: nobody else shares the store.
-    following: Option<Following>,
+    sharing: Arc<Sharing>,
+    predecessors: Predecessors,
+    /// Where it is another process's turn.
+    succession: Option<(Succession, Handing)>,
+    /// Where it is ours.
+    taking: Option<Taking>,
 }
 
-/// What keeps up with other replicas.
-type Following = (Follower<Stored>, GuestList<Stored>);
 type Stored = Metered<Opened>;
 
 /// What keeps up with the files a configuration came from.
@@ -86,76 +98,42 @@ struct Reloading {
     hangups: Hangups,
 }
 
-/// Why a broker cannot start.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// An address cannot be listened on.
-    #[error("cannot listen on {address}: {error}; {}", mend(error))]
-    Listen {
-        /// The address as configured.
-        address: SocketAddr,
-        /// What the system said.
-        error: io::Error,
-    },
-    /// A certificate or key cannot be used.
-    #[error("TLS: {0}")]
-    Tls(#[from] tls::Fault),
-    /// The store cannot be opened or read.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// The running broker could not be asked.
-    #[error(transparent)]
-    Admin(#[from] SocketError),
-    /// Health and metrics could not be asked for.
-    #[error(transparent)]
-    Health(#[from] HealthError),
-    /// The API's address cannot be listened on.
-    #[error(
-        "the API cannot listen on {address}: {error}; set listen in [api] to another address or to \"off\""
-    )]
-    Api {
-        /// The address as configured.
-        address: SocketAddr,
-        /// What the system said.
-        error: io::Error,
-    },
-    /// The audit trail cannot be written.
-    #[error(
-        "cannot write the audit trail{}: {error}; set audit in [log]",
-        place(target)
-    )]
-    Audit {
-        /// Where it should go.
-        target: AuditTarget,
-        /// What the system said.
-        error: io::Error,
-    },
-}
-
-fn place(target: &AuditTarget) -> String {
-    match target {
-        AuditTarget::File(path) => format!(" {}", path.display()),
-        AuditTarget::Off | AuditTarget::Stdout => String::new(),
-    }
-}
-
-fn mend(error: &io::Error) -> &'static str {
-    match error.kind() {
-        io::ErrorKind::AddrInUse => {
-            "another program has it: a guacd, perhaps, that should move to the address in [guacd]"
-        }
-        io::ErrorKind::AddrNotAvailable => "this machine has no such address",
-        io::ErrorKind::PermissionDenied => "ports below 1024 need a privilege",
-        _ => "choose another in [[listen]]",
-    }
-}
-
 impl App {
     /// Binds the listeners, opens the store and takes over the leases in it.
     ///
     /// # Errors
     /// What keeps it from starting; nothing runs then.
     pub async fn build(config: &Config, shutdown: Shutdown) -> Result<Self, StartError> {
+        Self::build_after(None, config, shutdown).await
+    }
+
+    /// The same in the place of the broker that runs at the configuration's admin
+    /// socket, where one does: with its listeners and its store. It goes on until
+    /// this one runs.
+    ///
+    /// # Errors
+    /// What keeps it from starting; the other one goes on as before then.
+    pub async fn take_over(config: &Config, shutdown: Shutdown) -> Result<Self, StartError> {
+        let path = config.admin_socket().ok_or(TakeError::NoSocket)?;
+        let file = match config.store.kind {
+            StoreKind::Embedded => Some(config.store.path.as_path()),
+            StoreKind::Postgres => None,
+        };
+        let taking = Taking::begin(&path, file).await?;
+        match &taking {
+            Some(_) => info!("Taking over from the broker that runs"),
+            None => info!("No broker runs that could be taken over from"),
+        }
+        let built = Self::build_after(taking, config, shutdown).await;
+        entrance::decline();
+        built
+    }
+
+    async fn build_after(
+        mut taking: Option<Taking>,
+        config: &Config,
+        shutdown: Shutdown,
+    ) -> Result<Self, StartError> {
         let descriptors = Descriptors::raise();
         let certificates = Arc::new(Certificates::default());
         certificates.load(config)?;
@@ -169,6 +147,7 @@ impl App {
                 listener,
                 settings: listen.clone(),
                 tls: tls.transpose()?,
+                joins_only: false,
             });
         }
         let clock = Clock::start();
@@ -180,17 +159,27 @@ impl App {
             StoreKind::Postgres => database.as_ref().map(|tls| certificates.database(tls)),
             StoreKind::Embedded => None,
         };
+        if let (Some(taking), StoreKind::Embedded) = (&mut taking, config.store.kind) {
+            taking.release_store().await?;
+        }
         let store = store::open(&config.store, database.transpose()?, clock).await?;
+        let movable = store.movable();
+        if let (Some(movable), Some(_)) = (&movable, &taking) {
+            // Leases in it are of tunnels that are open at the other process.
+            movable.share();
+        }
         let store = Arc::new(Metered::new(store, Arc::clone(&metrics)));
-        let sharing = store
-            .is_shared()
-            .then(|| (follow::replica(), CatchUp::default()));
-        if let Some((me, _)) = &sharing {
-            info!(replica = %me, "Other replicas may share the store");
+        let me = follow::replica();
+        if store.is_shared() {
             fleet.shares_as(me.clone());
         }
         let admin = config.admin_socket();
-        let admin = admin.map(|path| AdminSocket::bind(&path)).transpose()?;
+        let taken = taking.as_mut().and_then(Taking::admin);
+        let admin = admin.map(|path| match taken {
+            Some(listener) => AdminSocket::taken(&path, listener),
+            None => AdminSocket::bind(&path),
+        });
+        let mut admin = admin.transpose()?;
         let api = match config.api.listen {
             Some(address) => {
                 let tls = config.api.tls.as_ref();
@@ -216,30 +205,9 @@ impl App {
         let opened = Broker::open_for(Arc::clone(&fleet), store.clone(), clock, degraded);
         let (broker, keeper) = opened.await?;
         let keeper = keeper.auditing(audit.clone());
-        let mut broker = broker.keeping(Arc::clone(&decisions));
+        let broker = broker.keeping(Arc::clone(&decisions));
         let commands = Commands::open(store.clone(), clock).await?;
         let (intake, keeping) = Intake::open(Arc::clone(&fleet), store.clone(), clock).await?;
-        let following = sharing.map(|(me, catch_up)| {
-            broker = broker.clone().following(catch_up.clone());
-            commands.share();
-            let follower = Follower {
-                store: Arc::clone(&store),
-                catch_up,
-                fleet: Arc::clone(&fleet),
-                broker: broker.clone(),
-                intake: intake.clone(),
-                keys: keys.clone(),
-                commands: commands.clone(),
-                clock,
-            };
-            let guests = GuestList {
-                store: Arc::clone(&store),
-                fleet: Arc::clone(&fleet),
-                me,
-                clock,
-            };
-            (follower, guests)
-        });
         let in_force = InForce::new(Arc::new(config.clone()));
         let checks = Checks::new(
             Arc::clone(&fleet),
@@ -259,11 +227,64 @@ impl App {
             tunnels: descriptors.tunnels(),
             connections: descriptors.connections(),
         });
-        let replicas = match store.is_shared() {
+        // Processes that share a file find each other by the admin socket.
+        let replicas = match store.is_shared() && movable.is_none() {
             true => Some(Replicas::open(store.clone(), reached(&doors)).await?),
             false => None,
         };
+        let predecessors = Predecessors::default();
         let gateway = gateway.beside(replicas.clone());
+        let gateway = gateway.after(predecessors.clone());
+        let mut listeners = Vec::new();
+        for door in &doors {
+            let same = door.listener.as_fd().try_clone_to_owned();
+            listeners.push(Bound::from(same.map_err(StartError::Socket)?));
+        }
+        let asked = api.iter().map(ApiListener::listener);
+        let asked = asked.chain(health.iter().map(HealthListener::listener));
+        listeners.extend(
+            asked
+                .collect::<Result<Vec<_>, _>>()
+                .map_err(StartError::Socket)?,
+        );
+        let succession = match (&mut admin, config.admin_socket()) {
+            (Some(admin), Some(path)) => {
+                let succession = Succession {
+                    listeners,
+                    admin: admin.listener().map_err(StartError::Socket)?,
+                    store: movable.clone(),
+                    guests: admin.processes(),
+                    predecessors: predecessors.clone(),
+                };
+                let handing = Handing {
+                    path,
+                    store: movable.clone(),
+                    clock,
+                };
+                Some((succession, handing))
+            }
+            _ => None,
+        };
+        let sharing = Arc::new(Sharing {
+            me,
+            store: Arc::clone(&store),
+            movable,
+            fleet: Arc::clone(&fleet),
+            broker: broker.clone(),
+            intake: intake.clone(),
+            keys: keys.clone(),
+            commands: commands.clone(),
+            clock,
+            following: CancellationToken::new(),
+            telling: CancellationToken::new(),
+            followers: TaskTracker::new(),
+            tellers: TaskTracker::new(),
+            begun: OnceLock::new(),
+            rests: Arc::default(),
+        });
+        if store.is_shared() {
+            sharing.begin();
+        }
         let prober = Prober {
             checks,
             config: in_force.current(),
@@ -314,7 +335,10 @@ impl App {
             fleet,
             in_force: Arc::new(in_force),
             reloading: None,
-            following,
+            sharing,
+            succession,
+            taking,
+            predecessors,
         })
     }
 
@@ -381,8 +405,10 @@ impl App {
         }
         background.spawn(stopped.clone().run_until_cancelled_owned(self.prober.run()));
         background.spawn(stopped.clone().run_until_cancelled_owned(self.uses.run()));
+        // Others find us for as long as joins of our tunnels can be made.
+        let present = self.shutdown.stop.child_token();
         if let Some(replicas) = self.replicas {
-            background.spawn(replicas.run(self.shutdown.stop.clone()));
+            background.spawn(replicas.run(present.clone()));
         }
         let restarts = Restarts {
             commands: self.commands.clone(),
@@ -398,6 +424,7 @@ impl App {
             commands: self.commands,
             restarts,
             tunnels: Arc::clone(self.gateway.tunnels()),
+            predecessors: self.predecessors,
             limits: Arc::clone(self.gateway.limits()),
             pool: Arc::clone(self.gateway.pool()),
             trail: self.trail,
@@ -414,7 +441,7 @@ impl App {
         let admin = self.admin.map(|socket| socket.serve(Arc::clone(&api)));
         let callers = self.descriptors.callers();
         let listener = self.api.map(|it| it.serve(Arc::clone(&api), callers));
-        let asked = [admin, listener].map(|served| {
+        let mut asked = [admin, listener].map(|served| {
             let served = served.transpose();
             served.unwrap_or_else(|error| {
                 warn!(%error, "The running broker cannot be asked");
@@ -425,33 +452,80 @@ impl App {
         let recording = CancellationToken::new();
         let recorder = tokio::spawn(self.recorder.run(recording.clone()));
         let keeping = tokio::spawn(self.keeping.run(recording.clone()));
+        // Files that another process goes by are none of ours.
+        let reloads = stopped.child_token();
         if let Some(reloading) = self.reloading {
-            background.spawn(stopped.clone().run_until_cancelled_owned(reloading.run()));
+            background.spawn(reloads.clone().run_until_cancelled_owned(reloading.run()));
         }
-        let following = CancellationToken::new();
-        let guests = self.following.map(|(follower, guests)| {
-            background.spawn(follower.run(following.clone()));
-            tokio::spawn(guests.run(recording.clone()))
-        });
         let keeper = tokio::spawn(self.keeper.run());
         let (accepting, tunnels) = (TaskTracker::new(), TaskTracker::new());
+        let (closing, joining) = (self.shutdown.stop.child_token(), CancellationToken::new());
+        let settings = self.doors.first().map(|door| door.settings.clone());
         for door in self.doors {
             if let Ok(address) = door.listener.local_addr() {
                 info!(%address, tls = door.tls.is_some(), "Listening");
             }
-            let (gateway, stop) = (Arc::clone(&self.gateway), self.shutdown.stop.clone());
-            accepting.spawn(tunnel::accept(gateway, door, tunnels.clone(), stop));
+            let (gateway, closing) = (Arc::clone(&self.gateway), closing.clone());
+            accepting.spawn(tunnel::accept(gateway, door, tunnels.clone(), closing));
         }
         accepting.close();
         listening.store(true, Ordering::Relaxed);
-        accepting.wait().await;
-        tunnels.close();
-        let patience = self.in_force.current().get().timeouts.drain;
-        drain(&tunnels, &self.shutdown.end, patience).await;
+        if let Some(taking) = self.taking {
+            match taking.ready().await {
+                Ok(()) => info!("Took over"),
+                Err(error) => warn!(%error, "The other process ended before it had handed over"),
+            }
+        }
+        let patience = self.in_force.current();
+        let predecessors = self.gateway.predecessors().clone();
+        let draining = async {
+            closing.cancelled().await;
+            accepting.wait().await;
+            tunnels.close();
+            let patience = patience.get().timeouts.drain;
+            drain(&tunnels, &predecessors, &self.shutdown.end, patience).await;
+        };
+        let mut draining = pin!(draining);
+        if let Some((succession, handing)) = self.succession {
+            let share = Arc::clone(&self.sharing);
+            let succession = succession.run(&self.shutdown.stop, || share.begin());
+            let given = tokio::select! {
+                given = Box::pin(succession) => Some(given),
+                () = &mut draining => None,
+            };
+            if let Some(given) = given {
+                closing.cancel();
+                accepting.wait().await;
+                reloads.cancel();
+                let served = asked.iter_mut().filter_map(Option::take);
+                served.for_each(Serving::hand_over);
+                drop(health.take());
+                let joins = handing.joins(settings, &self.gateway, &tunnels, &joining);
+                let joins = joins.await;
+                share.rests.store(true, Ordering::Relaxed);
+                if handing.store.is_some() {
+                    share.begin();
+                }
+                let beside = handing.beside(joins, &self.gateway);
+                background.spawn(beside.run(stopped.clone()));
+                supervisor::handed_over(given.by());
+                given.stopped().await;
+                info!("Handed over: this process goes on until its tunnels have ended");
+                draining.await;
+            }
+        } else {
+            draining.await;
+        }
         // With the last tunnel gone, and nobody asking, nobody can tell the
         // keeper anything more: it writes what it has and ends.
         drop(asked);
+        joining.cancel();
+        present.cancel();
         drop(self.gateway);
+        let sharing = (self.sharing.following.clone(), self.sharing.telling.clone());
+        let (following, telling) = sharing;
+        let (followers, tellers) = (self.sharing.followers.clone(), self.sharing.tellers.clone());
+        drop(self.sharing);
         following.cancel();
         if timeout(LAST_WORDS, keeper).await.is_err() {
             warn!("The last leases could not be written; they run out by themselves");
@@ -463,14 +537,16 @@ impl App {
         if timeout(LAST_WORDS, keeping).await.is_err() {
             warn!("The last reports could not be stored; agents will report again");
         }
-        if let Some(guests) = guests
-            && timeout(LAST_WORDS, guests).await.is_err()
-        {
+        telling.cancel();
+        tellers.close();
+        if timeout(LAST_WORDS, tellers.wait()).await.is_err() {
             warn!("Other replicas may count tunnels of this one for a while");
         }
         if let Some(audit) = self.audit {
             audit.finish().await;
         }
+        followers.close();
+        followers.wait().await;
         stopped.cancel();
         background.close();
         background.wait().await;
@@ -490,64 +566,5 @@ impl Reloading {
             }
         };
         tokio::join!(self.reloader.run(), ask);
-    }
-}
-
-/// Where other replicas reach us, with the port the system chose.
-fn reached(doors: &[Door]) -> Reached {
-    let found = doors.iter().find_map(|door| {
-        let advertised = door.settings.advertise.as_ref()?;
-        let bound = door.listener.local_addr().ok()?.port();
-        let address = HostPort {
-            host: advertised.host.clone(),
-            port: advertised.port.unwrap_or(bound),
-        };
-        Some((address, door.tls.clone()))
-    });
-    let (address, acceptor) = found.unzip();
-    let acceptor = acceptor.flatten();
-    Reached {
-        address,
-        certificate: Box::new(move || acceptor.as_ref().and_then(Acceptor::fingerprint)),
-    }
-}
-
-fn say_what_there_is_room_for(descriptors: Descriptors, config: &Config, gateway: &Gateway) {
-    let most = gateway.limits().most_tunnels();
-    info!(
-        descriptors = descriptors.limit(),
-        reserve = descriptors.reserve(),
-        max_tunnels = most,
-        max_guacd_dials = config.limits.max_guacd_dials,
-        "Room for tunnels"
-    );
-    if let Some(wanted) = config.limits.max_tunnels.filter(|wanted| *wanted > most) {
-        warn!(
-            wanted,
-            most,
-            "max_tunnels in [limits] is more than the hard limit of descriptors allows: raise that \
-             to four times the tunnels (ulimit -Hn, LimitNOFILE=)"
-        );
-    }
-}
-
-/// Waits for the tunnels to end by themselves, then makes them.
-async fn drain(tunnels: &TaskTracker, end: &CancellationToken, patience: Duration) {
-    if !tunnels.is_empty() {
-        info!(tunnels = tunnels.len(), patience = ?patience, "Waiting for open tunnels");
-    }
-    tokio::select! {
-        () = tunnels.wait() => return,
-        () = end.cancelled() => {}
-        () = tokio::time::sleep(patience) => {
-            info!(reason = "drain_timeout", "Ending open tunnels");
-            end.cancel();
-        }
-    }
-    if timeout(LAST_WORDS, tunnels.wait()).await.is_err() {
-        warn!(
-            tunnels = tunnels.len(),
-            "Some tunnels did not end in time and are cut"
-        );
     }
 }

@@ -19,6 +19,7 @@
 mod guests;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, sleep_until};
@@ -39,6 +40,10 @@ pub use guests::GuestList;
 
 /// Between two polls: others' writing is here by then.
 pub const PAUSE: Duration = Duration::from_millis(250);
+
+/// The same where nobody is placed but at the end of what had begun: reports on
+/// open tunnels are heard of by then.
+const RESTING: Duration = Duration::from_secs(2);
 
 /// Shortest time between two polls, however many placements wait: they wait for
 /// the same one then.
@@ -67,6 +72,8 @@ pub struct Follower<S> {
     pub commands: Commands,
     /// For moments.
     pub clock: Clock,
+    /// Set once it places nobody anew: then it asks less often.
+    pub rests: Arc<AtomicBool>,
 }
 
 /// What a poll told besides leases and orders.
@@ -109,9 +116,16 @@ impl<S: Changes + Documents> Follower<S> {
             }
             tokio::select! {
                 () = stop.cancelled() => return,
-                () = sleep_until(began + PAUSE) => {}
+                () = sleep_until(began + self.pause()) => {}
                 () = self.catch_up.wanted() => sleep(SHORTEST).await,
             }
+        }
+    }
+
+    fn pause(&self) -> Duration {
+        match self.rests.load(Ordering::Relaxed) {
+            true => RESTING,
+            false => PAUSE,
         }
     }
 

@@ -45,6 +45,9 @@ pub mod fleet;
 // Who else shares our store, and whose a connection id is.
 pub mod replicas;
 
+// From one version to the next: listeners and store change hands, tunnels go on.
+pub mod succession;
+
 // Who may: keys, from making to revoking.
 pub mod keys;
 // From what agents say to the live picture, to disk and back.

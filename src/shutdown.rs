@@ -1,6 +1,6 @@
 //! What the process is asked by signals. To stop, in two steps: the first one
 //! stops accepting and lets open tunnels run on, the second ends them. To look
-//! at its configuration: SIGHUP.
+//! at its configuration: SIGHUP. To start its successor: SIGUSR2.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -67,6 +67,28 @@ impl Hangups {
     /// The system refuses.
     pub fn take() -> std::io::Result<Self> {
         signal(SignalKind::hangup()).map(Self)
+    }
+
+    /// Returns once there was one since the last call.
+    pub async fn next(&mut self) {
+        if self.0.recv().await.is_none() {
+            // The system sends no more.
+            std::future::pending().await
+        }
+    }
+}
+
+/// SIGUSR2, from now on ours to answer.
+#[derive(Debug)]
+pub struct Upgrades(Signal);
+
+impl Upgrades {
+    /// Takes the signal over from its default, which is sudden death.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn take() -> std::io::Result<Self> {
+        signal(SignalKind::user_defined2()).map(Self)
     }
 
     /// Returns once there was one since the last call.

@@ -21,6 +21,15 @@ pub async fn keep_told(stop: CancellationToken) {
     tokio::join!(alive(), stopping(stop));
 }
 
+/// Says that another process is the one to be looked after from now on, and that
+/// we go on beside it.
+pub fn handed_over(to: Option<i32>) {
+    let Some(pid) = to.and_then(|pid| u32::try_from(pid).ok()) else {
+        return;
+    };
+    tell(&[NotifyState::MainPid(pid)]);
+}
+
 async fn alive() {
     // Half of what is granted: one word may be late.
     let Some(pause) = sd_notify::watchdog_enabled().map(|granted| granted / 2) else {

@@ -73,5 +73,6 @@ mod suite {
     mod symptoms;
     mod tls;
     mod tokens;
+    mod upgrade;
     mod wire;
 }

@@ -49,6 +49,14 @@ impl ApiListener {
         Ok(Self { listener, tls })
     }
 
+    /// The same socket, to be handed to another process.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn listener(&self) -> io::Result<Bound> {
+        self.listener.try_clone()
+    }
+
     /// Serves callers on threads of its own, so many connections at a time.
     /// Where there are more, those that have not shown an accepted key yet are
     /// closed first, and with keys alone the next ones wait.
@@ -73,6 +81,7 @@ impl ApiListener {
         })?;
         Ok(Serving {
             stop,
+            stays: CancellationToken::new(),
             thread: Some(thread),
         })
     }

@@ -92,6 +92,7 @@ use crate::commands::{Commands, Restarts};
 use crate::config::{Current, Reload};
 use crate::fleet::Fleet;
 use crate::keys::Keyring;
+use crate::replicas::Predecessors;
 use crate::reports::Intake;
 use crate::tls::Certificates;
 use crate::tunnel::{Limits, Pool, Tunnels};
@@ -100,6 +101,7 @@ pub use caller::{Caller, Role};
 pub use health::{Health, HealthError, HealthListener, HealthServing, Pulse};
 pub use listener::ApiListener;
 pub use socket::{AdminSocket, Serving, SocketError};
+pub use tunnels::answering;
 
 /// Where every path begins.
 const BASE: &str = "/api/v1";
@@ -123,6 +125,8 @@ pub struct Api {
     pub tunnels: Arc<Tunnels>,
     /// Where it is written down who changed what.
     pub trail: Option<Audit>,
+    /// Those that we took over from and whose tunnels are still open.
+    pub predecessors: Predecessors,
     /// How much is served at a time.
     pub limits: Arc<Limits>,
     /// The guacds that tunnels go to.

@@ -93,7 +93,7 @@ pub(super) async fn list(
     let (mut tunnels, mut leases) = (None, None);
     if let Some(user) = &user {
         let here = |id: Option<&str>| id.is_none_or(|id| here(&HostId::from(id)));
-        let mut open = api.open(None, Some(user));
+        let mut open = api.open(None, Some(user)).await;
         open.retain(|tunnel| here(tunnel.host.as_deref()));
         let mut held = api.leases_of(user).await?;
         held.retain(|lease| here(Some(&lease.host)));

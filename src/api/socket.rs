@@ -12,9 +12,12 @@ use std::os::unix::net::{UnixListener as Bound, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use axum::Router;
 use tokio::net::UnixListener;
+use tokio::sync::mpsc;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
@@ -26,6 +29,12 @@ use crate::entrance::{self, Beyond, Pass, Places};
 /// Callers served at a time; more wait.
 const CALLERS: usize = 32;
 
+/// For the first byte.
+const FIRST: Duration = Duration::from_secs(10);
+
+/// Other processes of ours that may wait to be heard.
+const PROCESSES: usize = 64;
+
 /// The socket, bound and not served yet. Its file is removed when it is dropped.
 #[derive(Debug)]
 pub struct AdminSocket {
@@ -35,12 +44,18 @@ pub struct AdminSocket {
     owner: u32,
     /// The file that is ours, so that a successor's is left alone.
     inode: u64,
+    /// Where callers go that speak no HTTP.
+    processes: Option<mpsc::Sender<UnixStream>>,
+    /// Cancelled where the file is another process's by now.
+    stays: CancellationToken,
 }
 
 /// A socket that is being served, until this is dropped.
 #[derive(Debug)]
 pub struct Serving {
     pub(super) stop: CancellationToken,
+    /// Cancelled where the socket's file is to stay.
+    pub(super) stays: CancellationToken,
     // INVARIANT: `Some` until dropped.
     pub(super) thread: Option<JoinHandle<()>>,
 }
@@ -50,7 +65,7 @@ pub struct Serving {
 pub enum SocketError {
     /// Another broker is listening there.
     #[error(
-        "the admin socket {} is another running broker's: give each its own with socket in [api]",
+        "the admin socket {} is another running broker's: give each its own with socket in [api], or add --take-over to replace that one",
         path.display()
     )]
     InUse {
@@ -93,6 +108,8 @@ impl AdminSocket {
                 path,
                 owner,
                 inode,
+                processes: None,
+                stays: CancellationToken::new(),
             }),
             Err(error) => Err(match error.kind() {
                 io::ErrorKind::AddrInUse => SocketError::InUse { path },
@@ -102,29 +119,69 @@ impl AdminSocket {
         }
     }
 
+    /// A socket that another process has bound and hands to us.
+    ///
+    /// # Errors
+    /// It cannot be used.
+    pub fn taken(path: &Path, listener: Bound) -> Result<Self, SocketError> {
+        let looked = listener.set_nonblocking(true);
+        let looked = looked.and_then(|()| fs::symlink_metadata(path));
+        let made = looked.map_err(|error| SocketError::System {
+            path: path.to_owned(),
+            error,
+        })?;
+        Ok(Self {
+            listener: Some(listener),
+            path: path.to_owned(),
+            owner: made.uid(),
+            inode: made.ino(),
+            processes: None,
+            stays: CancellationToken::new(),
+        })
+    }
+
+    /// The same socket, to be handed to another process.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn listener(&self) -> io::Result<Option<Bound>> {
+        self.listener.as_ref().map(Bound::try_clone).transpose()
+    }
+
+    /// Those who come and speak no HTTP: other processes of ours, which are
+    /// root's or the same user's.
+    pub fn processes(&mut self) -> mpsc::Receiver<UnixStream> {
+        let (processes, heard) = mpsc::channel(PROCESSES);
+        self.processes = Some(processes);
+        heard
+    }
+
     /// Serves callers on a thread of its own.
     ///
     /// # Errors
     /// The thread cannot be started.
     pub fn serve(self, api: Arc<Api>) -> io::Result<Serving> {
         let stop = CancellationToken::new();
+        let stays = CancellationToken::new();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
-        let stopped = stop.clone();
+        let (stopped, file) = (stop.clone(), stays.clone());
         let thread = thread::Builder::new().name("api".to_owned());
         let thread = thread.spawn(move || {
-            let served = self.run(router(api));
+            let served = self.run(router(api), file);
             runtime.block_on(stopped.run_until_cancelled(served));
             // Who is being answered at this moment is hung up on.
         })?;
         Ok(Serving {
             stop,
+            stays,
             thread: Some(thread),
         })
     }
 
-    async fn run(mut self, router: Router) {
+    async fn run(mut self, router: Router, stays: CancellationToken) {
+        self.stays = stays;
         let listener = self.listener.take().map(UnixListener::from_std);
         let listener = match listener {
             Some(Ok(listener)) => listener,
@@ -140,9 +197,19 @@ impl AdminSocket {
             let credentials = stream.peer_cred();
             let uid = credentials.map(|credentials| credentials.uid()).ok();
             let (caller, router) = (self.caller(uid), router.clone());
+            let processes = self.processes.clone();
             Some(move |pass: Pass| async move {
                 if !caller.roles.is_empty() {
                     pass.keep();
+                    let first = timeout(FIRST, entrance::first_byte(&stream)).await;
+                    if let Ok(Ok(Some(0))) = first {
+                        let heard = processes.zip(stream.into_std().ok());
+                        if let Some((processes, stream)) = heard {
+                            // A crowd of them comes again.
+                            let _ = processes.try_send(stream);
+                        }
+                        return;
+                    }
                 }
                 serve::connection(stream, router, |_| Ok(Some(caller.clone()))).await;
             })
@@ -192,10 +259,17 @@ fn make(path: &Path) -> io::Result<(Bound, u32, u64)> {
 impl Drop for AdminSocket {
     fn drop(&mut self) {
         let there = fs::symlink_metadata(&self.path);
-        if there.is_ok_and(|there| there.ino() == self.inode) {
+        if !self.stays.is_cancelled() && there.is_ok_and(|there| there.ino() == self.inode) {
             // One that stays is replaced at the next start.
             let _ = fs::remove_file(&self.path);
         }
+    }
+}
+
+impl Serving {
+    /// Ends it where another process has the socket by now: the file stays.
+    pub fn hand_over(self) {
+        self.stays.cancel();
     }
 }
 

@@ -155,7 +155,7 @@ pub(super) async fn show(
             .map(ToString::to_string)
             .chain(api.limits.load().strains())
             .collect(),
-        tunnels: api.tunnels.count(),
+        tunnels: api.tunnels.count() + api.beside().await.len(),
         guacd: guacd.into_iter().map(Guacd::from).collect(),
         certificates: standings.map(Certificate::from).collect(),
         decisions_lost: losses.decisions,

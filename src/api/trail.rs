@@ -9,8 +9,7 @@ use super::Api;
 use crate::audit::Entry;
 use crate::clock::rfc3339;
 use crate::commands::Command;
-use crate::placement::{Actor, FarmId, HostId, LeaseKey, Timestamp, UserKey};
-use crate::tunnel::Open;
+use crate::placement::{Actor, FarmId, HostId, LeaseKey, Timestamp, TunnelId, UserKey};
 
 /// Something an administrator did, as a line of the trail with the field names
 /// of the Elastic Common Schema.
@@ -25,10 +24,13 @@ impl Entry for Deed {
 
 impl Api {
     /// An administrator ended a tunnel.
-    pub(super) fn tell_of_ended(&self, actor: &Actor, tunnel: &Open) {
-        let facts = tunnel.facts();
-        let id = tunnel.id();
-        let (user, host) = (facts.user.as_ref(), facts.host.as_ref());
+    pub(super) fn tell_of_ended(
+        &self,
+        actor: &Actor,
+        id: &TunnelId,
+        user: Option<&UserKey>,
+        host: Option<&HostId>,
+    ) {
         info!(
             tunnel = %id,
             user = user.map(ToString::to_string),

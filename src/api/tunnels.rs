@@ -1,6 +1,9 @@
 //! `/api/v1/tunnels`: the open tunnels, and their end at an administrator's
 //! word.
 
+mod beside;
+
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use axum::Extension;
@@ -19,13 +22,16 @@ use crate::clock::rfc3339;
 use crate::placement::{Timestamp, TunnelId};
 use crate::tunnel::{Kind, Open};
 
+pub use beside::answering;
+
 /// One open tunnel.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub(super) struct Tunnel {
     /// Its id, as in the log; sorts by the time it was opened.
     id: String,
     /// `handshake`, `brokered`, `pass-through` or `join`.
-    kind: &'static str,
+    #[schema(value_type = String)]
+    kind: Cow<'static, str>,
     /// What is spoken to the host: `rdp`, `vnc`...
     protocol: Option<String>,
     /// The user, by the identity rules.
@@ -109,7 +115,7 @@ pub(super) async fn list(
     let farm = given("farm", asked.farm.as_deref())?;
     let after = given("after", asked.after.as_deref())?.map(TunnelId::from);
     let limit = limit(asked.limit.as_deref(), MOST, MOST)?;
-    let mut tunnels = api.open(after.as_ref(), user.as_ref());
+    let mut tunnels = api.open(after.as_ref(), user.as_ref()).await;
     tunnels.retain(|tunnel| {
         let is = |known: &Option<String>, asked: Option<&str>| {
             asked.is_none_or(|asked| known.as_deref() == Some(asked))
@@ -129,8 +135,10 @@ pub(super) async fn list(
     responses((status = 200, description = "The tunnel.", body = Tunnel)),
 )]
 pub(super) async fn one(State(api): State<Arc<Api>>, Named(id): Named) -> Answer<Tunnel> {
-    let tunnel = api.find(&id)?;
-    Ok(Told(Tunnel::of(&tunnel, api.clock.now())))
+    match api.tunnels.find(&TunnelId::from(id.trim())) {
+        Some(tunnel) => Ok(Told(Tunnel::of(&tunnel, api.clock.now()))),
+        None => Ok(Told(api.find_beside(&id).await?.tunnel)),
+    }
 }
 
 /// End one tunnel
@@ -146,9 +154,13 @@ pub(super) async fn end_one(
     Extension(caller): Extension<Caller>,
     Named(id): Named,
 ) -> Answer<Ended> {
-    let tunnel = api.find(&id)?;
-    let ended = api.end(&caller, [tunnel]);
-    Ok(Told(ended))
+    match api.tunnels.find(&TunnelId::from(id.trim())) {
+        Some(tunnel) => Ok(Told(api.end(&caller, [tunnel]))),
+        None => {
+            let tunnel = api.find_beside(&id).await?;
+            Ok(Told(api.end_beside(&caller, vec![tunnel]).await))
+        }
+    }
 }
 
 /// End every tunnel to a host
@@ -167,12 +179,17 @@ pub(super) async fn end_of_host(
     let host = known_host(&api.fleet.snapshot(), host)?;
     let open = api.tunnels.after(None).into_iter();
     let there = open.filter(|tunnel| tunnel.facts().host.as_ref() == Some(&host));
-    Ok(Told(api.end(&caller, there)))
+    let mut ended = api.end(&caller, there);
+    let mut beside = api.beside().await;
+    beside.retain(|told| told.tunnel.host.as_deref() == Some(host.as_str()));
+    let more = api.end_beside(&caller, beside).await;
+    ended.ended.extend(more.ended);
+    Ok(Told(ended))
 }
 
 impl Api {
     /// The open tunnels, of this user where one is named.
-    pub(super) fn open(&self, after: Option<&TunnelId>, user: Option<&Whose>) -> Vec<Tunnel> {
+    pub(super) async fn open(&self, after: Option<&TunnelId>, user: Option<&Whose>) -> Vec<Tunnel> {
         let now = self.clock.now();
         let open = self.tunnels.after(after).into_iter();
         let fits = |tunnel: &Arc<Open>| {
@@ -180,11 +197,21 @@ impl Api {
             user.is_none_or(is)
         };
         let open = open.filter(fits);
-        open.map(|tunnel| Tunnel::of(&tunnel, now)).collect()
+        let mut open: Vec<_> = open.map(|tunnel| Tunnel::of(&tunnel, now)).collect();
+        let mut beside = self.beside().await;
+        beside.retain(|told| {
+            let is = |whose: &Whose| told.user.as_ref().is_some_and(|user| whose.is(user));
+            let is_later = |id: &TunnelId| told.tunnel.id.as_str() > id.as_str();
+            after.is_none_or(is_later) && user.is_none_or(is)
+        });
+        open.extend(beside.into_iter().map(|told| told.tunnel));
+        open.sort_by(|one, other| one.id.cmp(&other.id));
+        open
     }
 
-    fn find(&self, id: &str) -> Result<Arc<Open>, Failure> {
-        let found = self.tunnels.find(&TunnelId::from(id.trim()));
+    async fn find_beside(&self, id: &str) -> Result<beside::Told, Failure> {
+        let mut beside = self.beside().await.into_iter();
+        let found = beside.find(|told| told.tunnel.id == id.trim());
         found.ok_or_else(|| {
             Failure::not_found(format!(
                 "no tunnel {id:?} is open: it may have ended already"
@@ -196,7 +223,9 @@ impl Api {
         let tunnels = tunnels.into_iter();
         let ended = tunnels.map(|tunnel| {
             tunnel.end();
-            self.tell_of_ended(&caller.actor, &tunnel);
+            let facts = tunnel.facts();
+            let (user, host) = (facts.user.as_ref(), facts.host.as_ref());
+            self.tell_of_ended(&caller.actor, tunnel.id(), user, host);
             tunnel.id().to_string()
         });
         Ended {
@@ -212,12 +241,12 @@ impl Tunnel {
         let shown = |id: &dyn ToString| id.to_string();
         Self {
             id: tunnel.id().to_string(),
-            kind: match facts.kind {
+            kind: Cow::Borrowed(match facts.kind {
                 Kind::Handshake => "handshake",
                 Kind::Brokered => "brokered",
                 Kind::PassThrough => "pass-through",
                 Kind::Join => "join",
-            },
+            }),
             protocol: facts.protocol,
             user: facts.user.map(|user| user.to_string()),
             login: facts.login,

@@ -86,7 +86,7 @@ fn room(snapshot: &Snapshot, decision: &Decision, placement: &Placement) -> u32 
 impl Broker {
     /// Returns once what others wrote is in the picture.
     pub(super) async fn catch_up(&self, behind: &mut Behind) -> Result<(), StoreError> {
-        match &self.catch_up {
+        match self.catching_up() {
             Some(catch_up) => {
                 let pause = behind.pause();
                 if !pause.is_zero() {
@@ -104,7 +104,8 @@ impl Broker {
     /// A record that was just read may be newer than the picture, which must not
     /// count what is over by then.
     pub(super) fn note_read(&self, key: Option<&LeaseKey>, known: &Versioned) {
-        if let Some(key) = key.filter(|_| self.catch_up.is_some() && !known.record.is_empty()) {
+        if let Some(key) = key.filter(|_| self.catching_up().is_some() && !known.record.is_empty())
+        {
             self.fleet.note_leases(key, known, self.clock.now());
         }
     }
@@ -114,7 +115,7 @@ impl Broker {
     /// there is no write that would find out.
     pub(super) async fn may_still_take(&self, answer: &Answer) -> Result<bool, StoreError> {
         let (Some(catch_up), Outcome::Placed(placement)) =
-            (&self.catch_up, &answer.decision.outcome)
+            (self.catching_up(), &answer.decision.outcome)
         else {
             return Ok(true);
         };

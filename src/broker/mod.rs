@@ -18,7 +18,7 @@ mod placing;
 mod visits;
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -59,8 +59,8 @@ pub struct Broker {
     decisions: Arc<Decisions>,
     visits: Arc<Visits>,
     checks: Arc<Checks>,
-    /// `None`: there is nobody else whose writing could be taken over.
-    catch_up: Option<CatchUp>,
+    /// Unset: there is nobody else whose writing could be taken over.
+    catch_up: Arc<OnceLock<CatchUp>>,
     clock: Clock,
 }
 
@@ -175,7 +175,7 @@ impl Broker {
         degraded: Degraded,
     ) -> Result<(Self, Keeper), StoreError> {
         let leases = Arc::new(Leases {
-            cache: store.is_shared().then(Cache::new),
+            cache: store.is_far().then(Cache::new),
             gate: Arc::new(Gate::before(store.losses())),
             degraded,
             store,
@@ -197,7 +197,7 @@ impl Broker {
             decisions,
             visits: Arc::default(),
             checks,
-            catch_up: None,
+            catch_up: Arc::default(),
             clock,
         };
         Ok((broker, keeper))
@@ -205,9 +205,15 @@ impl Broker {
 
     /// The same broker, one of several replicas that share its store.
     #[must_use]
-    pub fn following(mut self, catch_up: CatchUp) -> Self {
-        self.catch_up = Some(catch_up);
+    pub fn following(self, catch_up: CatchUp) -> Self {
+        self.follows(catch_up);
         self
+    }
+
+    /// From now on it is one of several that share its store, and so are its
+    /// clones. Once; whoever polls must run already.
+    pub fn follows(&self, catch_up: CatchUp) {
+        let _ = self.catch_up.set(catch_up);
     }
 
     /// The same broker, its decisions kept there.
@@ -226,7 +232,7 @@ impl Broker {
 
     /// How far others' writing is taken over; `None`: there are no others.
     pub fn catching_up(&self) -> Option<&CatchUp> {
-        self.catch_up.as_ref()
+        self.catch_up.get()
     }
 
     /// Asks a host whether RDP answers, for whoever is about to send somebody

@@ -61,7 +61,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Run the broker in the foreground
-    Serve(ConfigFile),
+    Serve(serve::Arguments),
     /// Check a configuration and print everything that is wrong with it
     Check(check::Arguments),
     /// Print the settings in force, or the schema of a configuration file
@@ -125,7 +125,7 @@ impl Cli {
             ));
         }
         match self.command {
-            Command::Serve(file) => serve::run(&file.config),
+            Command::Serve(arguments) => serve::run(&arguments),
             Command::Check(arguments) => check::run(&arguments),
             Command::Config(arguments) => config::run(&arguments),
             Command::Explain(arguments) => explain::run(&arguments),

@@ -1,5 +1,5 @@
-//! Sockets that listened before we were started: systemd's socket activation.
-//! Whoever wants to listen on the address of one gets that one.
+//! Sockets that listened before we were started: systemd's socket activation,
+//! and those of a process that we take over from. Whoever wants to listen on the address of one gets that one.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -10,6 +10,10 @@ use listenfd::ListenFd;
 /// Those that nobody has asked for. Descriptors belong to the whole process, and
 /// so does this list.
 static HANDED: Mutex<Vec<TcpListener>> = Mutex::new(Vec::new());
+
+/// The same, from a process that we take over from: what nobody asks for was
+/// taken out of the configuration.
+static OFFERED: Mutex<Vec<TcpListener>> = Mutex::new(Vec::new());
 
 /// Why what was handed over cannot be taken.
 #[derive(Debug, thiserror::Error)]
@@ -40,6 +44,17 @@ pub fn take_over() -> Result<(), HandedError> {
     Ok(())
 }
 
+/// Sockets of a process that we take over from, for whoever wants to listen on
+/// the address of one.
+pub fn offer(listeners: Vec<TcpListener>) {
+    lock(&OFFERED).extend(listeners);
+}
+
+/// Lets go of those that nobody has asked for.
+pub fn decline() {
+    lock(&OFFERED).clear();
+}
+
 /// Where sockets listen that nobody has asked for.
 pub fn unclaimed() -> Vec<SocketAddr> {
     let held = held();
@@ -49,13 +64,19 @@ pub fn unclaimed() -> Vec<SocketAddr> {
 
 /// The one that listens there.
 pub(super) fn claim(address: SocketAddr) -> Option<TcpListener> {
-    let mut held = held();
-    let listens = |it: &TcpListener| it.local_addr().is_ok_and(|at| at == address);
-    let index = held.iter().position(listens)?;
-    Some(held.swap_remove(index))
+    [&HANDED, &OFFERED].into_iter().find_map(|sockets| {
+        let mut sockets = lock(sockets);
+        let listens = |it: &TcpListener| it.local_addr().is_ok_and(|at| at == address);
+        let index = sockets.iter().position(listens)?;
+        Some(sockets.swap_remove(index))
+    })
 }
 
 fn held() -> MutexGuard<'static, Vec<TcpListener>> {
+    lock(&HANDED)
+}
+
+fn lock(sockets: &'static Mutex<Vec<TcpListener>>) -> MutexGuard<'static, Vec<TcpListener>> {
     // Each change is whole behind a panic.
-    HANDED.lock().unwrap_or_else(PoisonError::into_inner)
+    sockets.lock().unwrap_or_else(PoisonError::into_inner)
 }

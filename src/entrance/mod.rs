@@ -6,6 +6,7 @@
 //! business.
 
 mod handed;
+mod peek;
 mod places;
 mod spell;
 #[cfg(test)]
@@ -19,7 +20,8 @@ use socket2::{Domain, Socket, Type};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio_util::task::TaskTracker;
 
-pub use handed::{HandedError, take_over, unclaimed};
+pub use handed::{HandedError, decline, offer, take_over, unclaimed};
+pub use peek::first_byte;
 pub use places::{Beyond, Pass, Place, Places};
 use spell::Spell;
 

@@ -92,6 +92,7 @@ impl Replica {
             keys: keys.clone(),
             commands: commands.clone(),
             clock,
+            rests: std::sync::Arc::default(),
         };
         let guests = GuestList {
             store: store.clone(),

@@ -84,6 +84,10 @@ impl<S: Store> Store for Metered<S> {
         self.inner.is_shared()
     }
 
+    fn is_far(&self) -> bool {
+        self.inner.is_far()
+    }
+
     fn losses(&self) -> Losses {
         self.inner.losses()
     }

@@ -86,7 +86,7 @@ pub struct HostView {
 
 /// How far a host has come in the store that replicas share; 0 where nothing was
 /// told of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Standing {
     /// Rises with every claim on it and every order for it.
     pub version: u64,

@@ -19,6 +19,7 @@
 //! Nothing of this runs where the store is a file of one process.
 
 mod picture;
+mod predecessors;
 mod presence;
 mod tag;
 
@@ -35,6 +36,7 @@ use crate::config::{Fingerprint, HostPort};
 use crate::store::{Documents, Edit, Edited, Kind, StoreError, Version};
 
 use picture::Picture;
+pub use predecessors::{Asked, Predecessors, Question, There};
 use presence::Presence;
 pub use tag::Tag;
 

@@ -163,6 +163,11 @@ impl Intake {
         Ok((intake, keeping))
     }
 
+    /// Others share the store from now on.
+    pub fn share(&self) {
+        self.inner.lock().due.share();
+    }
+
     /// Takes a host's heartbeat over: of `size` bytes, arrived then and from
     /// there.
     pub fn hear(

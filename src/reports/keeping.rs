@@ -75,6 +75,11 @@ impl Due {
         }
     }
 
+    /// Other replicas read what is written, from now on.
+    pub(super) fn share(&mut self) {
+        self.shared = true;
+    }
+
     /// Whether other replicas read what is written.
     pub(super) fn is_shared(&self) -> bool {
         self.shared

@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::Answer;
 use crate::placement::Timestamp;
 
@@ -28,7 +30,7 @@ pub trait Archive: Send + Sync + 'static {
 }
 
 /// A decision as an archive keeps it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kept {
     /// The bits of its UUIDv7, so that ids sort by time.
     pub id: u128,
@@ -39,7 +41,7 @@ pub struct Kept {
 }
 
 /// What an archive may hold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bounds {
     /// Nothing from before this moment.
     pub since: Timestamp,

@@ -1,12 +1,14 @@
 //! What others write, as a store that replicas share tells it: as of one moment
 //! at a time, so that whoever decides by it decides by what once was.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Answer, Document, Kind, LeaseKey, Versioned};
 use crate::placement::{HostId, Standing};
 
 /// By what of a host a claim on it was decided: it is written only as long as
 /// that decision would still be a right one.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Footing {
     /// The host that the claim is about.
     pub host: HostId,
@@ -27,7 +29,7 @@ pub trait Changes: Send + Sync + 'static {
 }
 
 /// A moment of a store, to ask from on. It says nothing to anybody else.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Mark {
     /// All transactions before this one have ended and were told of.
     pub(super) transaction: u64,
@@ -41,7 +43,7 @@ pub struct Mark {
 }
 
 /// What was changed.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Changed {
     /// Lease records; an empty one was removed, and its version tells when.
     pub leases: Vec<(LeaseKey, Versioned)>,

@@ -2,10 +2,13 @@
 //! modes, last reports, keys. What they say is their owners' business; here
 //! they are text under a kind and an id.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Answer, Version};
 
 /// What a document is about; ids are unique within one kind.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// The orders on a host's mode, under the host's id.
     Mode,
@@ -22,6 +25,16 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Every kind there is.
+    pub(super) const ALL: [Self; 6] = [
+        Self::Mode,
+        Self::Report,
+        Self::Key,
+        Self::Command,
+        Self::Replica,
+        Self::Guests,
+    ];
+
     /// The name it is stored under; never changes.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -37,20 +50,12 @@ impl Kind {
     /// The kind that is stored under this name; `None` where only a newer
     /// release knows it.
     pub(super) fn from_stored(name: &str) -> Option<Self> {
-        let all = [
-            Self::Mode,
-            Self::Report,
-            Self::Key,
-            Self::Command,
-            Self::Replica,
-            Self::Guests,
-        ];
-        all.into_iter().find(|kind| kind.as_str() == name)
+        Self::ALL.into_iter().find(|kind| kind.as_str() == name)
     }
 }
 
 /// What became of edits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Edited {
     /// All were made.
     Done,
@@ -76,7 +81,7 @@ pub trait Documents: Send + Sync + 'static {
 }
 
 /// A document as it is stored.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Document {
     /// Its id within its kind.
     pub id: String,
@@ -87,7 +92,7 @@ pub struct Document {
 }
 
 /// One change of one document.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Edit {
     /// What it is about.
     pub kind: Kind,

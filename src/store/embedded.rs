@@ -7,6 +7,7 @@
 
 mod decisions;
 mod documents;
+mod feed;
 mod file;
 mod leases;
 
@@ -25,6 +26,7 @@ use super::{
     Kind, Mark, Replaced, Store, StoreError, Version, Versioned,
 };
 use crate::placement::{LeaseKey, LeaseRecord};
+use feed::Feed;
 
 /// Names to numbers: the schema, and the last version given out.
 const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
@@ -50,7 +52,15 @@ enum Call {
     Leases(leases::Call),
     Archive(decisions::Call),
     Documents(documents::Call),
+    /// What was written since.
+    Changes {
+        since: Mark,
+        answer: Reply<Changed>,
+    },
 }
+
+/// One of the processes that write to one file through its owner; the owner is 0.
+pub(super) type Writer = u64;
 
 type Reply<T> = oneshot::Sender<Result<T, StoreError>>;
 
@@ -116,17 +126,9 @@ impl Store for Embedded {
         key: &'a LeaseKey,
         expected: Version,
         record: LeaseRecord,
-        _footing: Option<Footing>,
+        footing: Option<Footing>,
     ) -> Answer<'a, Replaced> {
-        let key = key.clone();
-        Box::pin(self.call(move |answer| {
-            Call::Leases(leases::Call::Replace {
-                key,
-                expected,
-                record,
-                answer,
-            })
-        }))
+        Box::pin(self.replace_as(0, key.clone(), expected, (record, footing)))
     }
 
     fn after<'a>(
@@ -143,13 +145,9 @@ impl Store for Embedded {
     }
 }
 
-/// Whoever opened the file is the only one who writes to it.
 impl Changes for Embedded {
     fn changes(&self, since: Mark) -> Answer<'_, Changed> {
-        Box::pin(std::future::ready(Ok(Changed {
-            mark: since,
-            ..Changed::default()
-        })))
+        Box::pin(self.call(move |answer| Call::Changes { since, answer }))
     }
 }
 
@@ -193,13 +191,46 @@ impl Documents for Embedded {
     }
 
     fn edit(&self, edits: Vec<Edit>, sync: bool) -> Answer<'_, Edited> {
-        Box::pin(self.call(move |answer| {
+        Box::pin(self.edit_as(0, edits, sync))
+    }
+}
+
+/// What one of several writers writes.
+impl Embedded {
+    pub(super) async fn replace_as(
+        &self,
+        writer: Writer,
+        key: LeaseKey,
+        expected: Version,
+        (record, footing): (LeaseRecord, Option<Footing>),
+    ) -> Result<Replaced, StoreError> {
+        self.call(move |answer| {
+            Call::Leases(leases::Call::Replace {
+                key,
+                expected,
+                record,
+                footing: footing.map(|footing| (footing, writer)),
+                answer,
+            })
+        })
+        .await
+    }
+
+    pub(super) async fn edit_as(
+        &self,
+        writer: Writer,
+        edits: Vec<Edit>,
+        sync: bool,
+    ) -> Result<Edited, StoreError> {
+        self.call(move |answer| {
             Call::Documents(documents::Call::Edit {
                 edits,
                 sync,
+                writer,
                 answer,
             })
-        }))
+        })
+        .await
     }
 }
 
@@ -213,6 +244,7 @@ fn work(
     mut queue: mpsc::Receiver<Call>,
 ) {
     let mut database = Some(database);
+    let mut feed = Feed::new();
     let mut calls = Vec::with_capacity(BATCH);
     while queue.blocking_recv_many(&mut calls, BATCH) > 0 {
         let mut pending: Vec<Pending> = Vec::with_capacity(calls.len());
@@ -228,11 +260,15 @@ fn work(
                 let calls = calls.drain(..);
                 let work = AssertUnwindSafe(|| match are_reads {
                     true => look(&opened, calls),
-                    false => transact(&opened, need, calls, &mut pending),
+                    false => transact(&opened, need, calls, (&mut pending, &mut feed)),
                 });
                 let panicked = |_| Err(failed("the database panicked"));
                 let done = catch_unwind(work).unwrap_or_else(panicked);
                 database = done.is_ok().then_some(opened);
+                if done.is_err() {
+                    // It may tell of what was not written.
+                    feed = Feed::new();
+                }
                 done
             }
             Err(error) => {
@@ -263,6 +299,7 @@ impl Call {
             Self::Leases(call) => call.needs(),
             Self::Archive(call) => call.needs(),
             Self::Documents(call) => call.needs(),
+            Self::Changes { .. } => Commit::Nothing,
         }
     }
 
@@ -294,12 +331,12 @@ fn transact(
     database: &Database,
     need: Commit,
     calls: impl Iterator<Item = Call>,
-    pending: &mut Vec<Pending>,
+    (pending, feed): (&mut Vec<Pending>, &mut Feed),
 ) -> Result<(), StoreError> {
     let mut begun = begin(database, need);
     for call in calls {
         let done = match &begun {
-            Ok(transaction) => apply(transaction, call, pending),
+            Ok(transaction) => apply(transaction, call, pending, feed),
             Err(error) => {
                 refuse(call, error.clone());
                 continue;
@@ -330,11 +367,13 @@ fn apply(
     transaction: &WriteTransaction,
     call: Call,
     pending: &mut Vec<Pending>,
+    feed: &mut Feed,
 ) -> Result<(), StoreError> {
     match call {
-        Call::Leases(call) => call.apply(transaction, pending),
+        Call::Leases(call) => call.apply(transaction, pending, feed),
         Call::Archive(call) => call.apply(transaction, pending),
-        Call::Documents(call) => call.apply(transaction, pending),
+        Call::Documents(call) => call.apply(transaction, pending, feed),
+        Call::Changes { since, answer } => later(feed.since(transaction, since), answer, pending),
     }
 }
 
@@ -364,6 +403,8 @@ fn refuse(call: Call, error: StoreError) {
         Call::Leases(call) => call.refuse(error),
         Call::Archive(call) => call.refuse(error),
         Call::Documents(call) => call.refuse(error),
+        // A caller that left needs no answer.
+        Call::Changes { answer, .. } => drop(answer.send(Err(error))),
     }
 }
 

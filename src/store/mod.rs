@@ -13,12 +13,16 @@ mod changes;
 mod documents;
 mod embedded;
 mod losses;
+mod movable;
 mod opened;
 mod postgres;
+mod spoken;
 
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
+
+use serde::{Deserialize, Serialize};
 
 use crate::placement::{LeaseKey, LeaseRecord};
 
@@ -29,8 +33,10 @@ pub use embedded::Embedded;
 #[cfg(test)]
 pub(crate) use embedded::counted;
 pub use losses::{Connections, Losses};
+pub use movable::Movable;
 pub use opened::{Opened, open};
 pub use postgres::Postgres;
+pub use spoken::{Call, Errand, Told, answer};
 
 /// What a store call gives back.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
@@ -75,6 +81,13 @@ pub trait Store: Send + Sync + 'static {
         false
     }
 
+    /// Whether it costs so much to ask it that what it said is worth remembering.
+    /// Such a store takes the version of a removal for that of a record that is
+    /// not there.
+    fn is_far(&self) -> bool {
+        self.is_shared()
+    }
+
     /// Tells whenever the way to it is lost. A store of this process has none
     /// that could be.
     fn losses(&self) -> Losses {
@@ -88,7 +101,8 @@ pub trait Store: Send + Sync + 'static {
 }
 
 /// Which writing of a record this is; [`Version::ABSENT`] where none is stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct Version(u64);
 
 impl Version {
@@ -103,7 +117,7 @@ impl Version {
 }
 
 /// A record and the version to name when replacing it.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Versioned {
     /// Which writing this is.
     pub version: Version,
@@ -112,7 +126,7 @@ pub struct Versioned {
 }
 
 /// What became of a conditional replacement.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Replaced {
     /// Written; the version to name when replacing it.
     Done(Version),
@@ -201,6 +215,9 @@ pub enum StoreError {
         /// Highest schema number this release knows.
         known: i32,
     },
+    /// Another process took the store over and cannot be asked.
+    #[error("the sessionguard that took the store over does not answer: start it again")]
+    Successor,
     /// Reading or writing failed.
     #[error("the store failed: {reason}")]
     Failed {
@@ -213,10 +230,10 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Whether it speaks of the way to a database that replicas share: it is
-    /// away, and not one record in it that cannot be read.
+    /// Whether it speaks of the way to a store that others share: it is away,
+    /// and not one record in it that cannot be read.
     pub fn is_away(&self) -> bool {
-        matches!(self, Self::Database { .. })
+        matches!(self, Self::Database { .. } | Self::Successor)
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::{
     Answer, Archive, Bounds, Changed, Changes, Connections, Document, Documents, Edit, Edited,
-    Embedded, Footing, Kept, Kind, Losses, Mark, Postgres, Replaced, Store, StoreError, Version,
+    Footing, Kept, Kind, Losses, Mark, Movable, Postgres, Replaced, Store, StoreError, Version,
     Versioned,
 };
 use crate::clock::Clock;
@@ -15,8 +15,8 @@ use crate::tls::Connector;
 /// One of the stores there are.
 #[derive(Debug)]
 pub enum Opened {
-    /// A file of this process.
-    Embedded(Embedded),
+    /// A file that one process has at a time.
+    Embedded(Movable),
     /// A database that replicas share.
     Postgres(Postgres),
 }
@@ -31,7 +31,7 @@ pub async fn open(
     clock: Clock,
 ) -> Result<Opened, StoreError> {
     match settings.kind {
-        StoreKind::Embedded => Embedded::open(&settings.path).map(Opened::Embedded),
+        StoreKind::Embedded => Movable::open(&settings.path).map(Opened::Embedded),
         StoreKind::Postgres => {
             // The admin socket is beside the embedded store's file, used or not.
             if let Some(folder) = settings
@@ -43,6 +43,16 @@ pub async fn open(
             }
             let opened = Postgres::open(&settings.postgres, tls, clock).await;
             opened.map(Opened::Postgres)
+        }
+    }
+}
+
+impl Opened {
+    /// The embedded store, for whoever hands it to another process.
+    pub fn movable(&self) -> Option<Movable> {
+        match self {
+            Self::Embedded(store) => Some(store.clone()),
+            Self::Postgres(_) => None,
         }
     }
 }
@@ -86,6 +96,10 @@ impl Store for Opened {
 
     fn is_shared(&self) -> bool {
         whichever!(self, store => store.is_shared())
+    }
+
+    fn is_far(&self) -> bool {
+        whichever!(self, store => store.is_far())
     }
 
     fn losses(&self) -> Losses {

@@ -21,6 +21,8 @@ pub struct Door {
     pub settings: Listen,
     /// Turns connections into TLS; `None` where they are plain.
     pub tls: Option<Acceptor>,
+    /// Only who wants a seat in a tunnel that is open here comes in by it.
+    pub joins_only: bool,
 }
 
 /// How those who come in are received. Apart from the listener, which must not
@@ -29,6 +31,7 @@ pub struct Door {
 pub(super) struct Reception {
     pub(super) settings: Listen,
     pub(super) tls: Option<Acceptor>,
+    pub(super) joins_only: bool,
 }
 
 /// Accepts until `stop` is cancelled; the listener closes then. Tunnels run on
@@ -43,8 +46,13 @@ pub async fn accept(
         listener,
         settings,
         tls,
+        joins_only,
     } = door;
-    let reception = Arc::new(Reception { settings, tls });
+    let reception = Arc::new(Reception {
+        settings,
+        tls,
+        joins_only,
+    });
     let places = Arc::clone(gateway.limits.connections());
     let receive = |socket: TcpStream, _| {
         let stall = gateway.config.get().limits.stall;

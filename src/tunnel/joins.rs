@@ -18,6 +18,10 @@
 //! replica that hears it, with 0x204 where it has no such tunnel. Nothing has to
 //! be believed for that: who writes an id so himself reaches less, not more.
 //!
+//! A process that took over from others asks those first, on this machine: other
+//! replicas reach all of them by its address, and so a join may be sent on once
+//! more, to a process that sends nothing on.
+//!
 //! Who sends an id with a forged tag causes one dial of a replica that is in the
 //! store, and never of an address of his own. I17 holds, since only the registry
 //! of the replica that gave an id out leads to a guacd.
@@ -75,12 +79,17 @@ impl Gateway {
     async fn look_for(&self, id: &ConnectionId) -> Option<Seat> {
         let asked = ids::read(id);
         let tag = ids::tag_of(&asked.id);
-        // Ids of a broker that is alone are asked for as they were given out.
-        if asked.is_sent_on && (tag.is_none() || tag != self.registry.tag()) {
-            return None;
-        }
-        if let Some(owned) = self.registry.wait_for(&asked.id).await {
+        let is_ours = !asked.is_sent_on || tag.is_some() && tag == self.registry.tag();
+        if is_ours && let Some(owned) = self.registry.wait_for(&asked.id).await {
             return Some(Seat::Here(owned));
+        }
+        if let Some(owner) = self.predecessors.owner_of(asked.id.as_str()).await {
+            // As it was given out where there is no tag: it leads nowhere else.
+            let id = match tag {
+                Some(_) => ids::sent_on(&asked.id)?,
+                None => asked.id,
+            };
+            return Some(Seat::Elsewhere(Elsewhere { id, owner }));
         }
         let replicas = self.replicas.as_ref().filter(|_| !asked.is_sent_on)?;
         let owner = replicas.find(tag?).await?;

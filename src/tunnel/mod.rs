@@ -32,7 +32,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use guac_protocol::{Event, Instruction, Rest, Select, Side};
+use guac_protocol::{ConnectionId, Event, Instruction, Rest, Select, Side};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -45,7 +45,7 @@ use crate::config;
 use crate::entrance::Pass;
 use crate::metrics::{Metrics, Phase};
 use crate::placement::{HostId, TunnelId};
-use crate::replicas::Replicas;
+use crate::replicas::{Predecessors, Replicas};
 use crate::shutdown::Shutdown;
 use crate::tls::{Certificates, Stream};
 
@@ -95,6 +95,8 @@ pub struct Gateway {
     /// Who else may have the tunnel that is to be joined; `None` where nobody
     /// shares our store.
     replicas: Option<Arc<Replicas>>,
+    /// Those on this machine that have tunnels of an earlier version.
+    predecessors: Predecessors,
     tunnels: Arc<Tunnels>,
     limits: Arc<Limits>,
     metrics: Arc<Metrics>,
@@ -135,6 +137,7 @@ impl Gateway {
         Self {
             pool: Pool::new(Arc::clone(&certificates), Arc::clone(&metrics)),
             replicas: None,
+            predecessors: Predecessors::default(),
             metrics,
             broker,
             limits: Limits::new(config.clone(), Room::UNKNOWN),
@@ -163,6 +166,26 @@ impl Gateway {
             replicas,
             ..self
         }
+    }
+
+    /// The same after these processes, which have tunnels of their own.
+    #[must_use]
+    pub fn after(self, predecessors: Predecessors) -> Self {
+        Self {
+            predecessors,
+            ..self
+        }
+    }
+
+    /// Those that have tunnels of an earlier version.
+    pub fn predecessors(&self) -> &Predecessors {
+        &self.predecessors
+    }
+
+    /// Connection ids that this process gave out: whether one is among them.
+    pub fn issued(&self) -> impl Fn(&str) -> bool + Send + Sync + use<> {
+        let registry = Arc::clone(&self.registry);
+        move |id| ConnectionId::parse(id).is_some_and(|id| registry.knows(&id))
     }
 
     /// The guacds that tunnels go to.
@@ -197,7 +220,7 @@ impl Gateway {
         // Who has not said a word yet has nothing to be waited for.
         let stream = self.stop.run_until_cancelled(Box::pin(opened)).await??;
         let mut line = Line::new(stream);
-        let shaken = self.shake_hands(&mut line, (listen, first_byte_by), pass, &mut outcome);
+        let shaken = self.shake_hands(&mut line, (reception, first_byte_by), pass, &mut outcome);
         // Boxed, here and below: what waits for a word shall be small, and each
         // wrapper round a future may keep it twice.
         let shaken = match end.run_until_cancelled(Box::pin(shaken)).await {
@@ -290,7 +313,7 @@ impl Gateway {
     async fn shake_hands(
         &self,
         line: &mut Line,
-        (listen, first_byte_by): (&config::Listen, Instant),
+        (reception, first_byte_by): (&Reception, Instant),
         pass: &Pass,
         outcome: &mut Outcome,
     ) -> Result<Shaken, Stop> {
@@ -299,7 +322,7 @@ impl Gateway {
         first.unwrap_or(Err(Stop::NothingSent))?;
         outcome.entry().list();
         let span = outcome.begin_trace();
-        let agreed = self.agree(line, listen, pass, outcome);
+        let agreed = self.agree(line, reception, pass, outcome);
         Box::pin(agreed.instrument(span)).await
     }
 
@@ -307,10 +330,11 @@ impl Gateway {
     async fn agree(
         &self,
         line: &mut Line,
-        listen: &config::Listen,
+        reception: &Reception,
         pass: &Pass,
         outcome: &mut Outcome,
     ) -> Result<Shaken, Stop> {
+        let listen = &reception.settings;
         let mut lap = self.metrics.handshake();
         let started = timeout(listen.handshake_timeout, line.event()).await;
         let select = match started.map_err(|_| Stop::HandshakeTimeout)?? {
@@ -325,6 +349,7 @@ impl Gateway {
         let config = self.config.get();
         let asking = Instant::now();
         let seat = match &select {
+            Select::Protocol(_) if reception.joins_only => return Err(Stop::UnknownJoin),
             Select::Protocol(_) => None,
             Select::Join(id) => {
                 let within = JOIN_WITHIN.min(listen.handshake_timeout);

@@ -84,6 +84,11 @@ impl Registry {
         }
     }
 
+    /// Whether an id is one of ours.
+    pub(super) fn knows(&self, id: &ConnectionId) -> bool {
+        self.lock().contains_key(id)
+    }
+
     /// What one of our ids stands for by now.
     pub(super) fn find(&self, id: &ConnectionId) -> Option<Arc<Owned>> {
         let awaited = self.lock().get(id).cloned();

@@ -198,6 +198,7 @@ async fn replica(directory: Arc<Directory>, server: &Server, database: &str) -> 
         keys: keys.unwrap().0,
         commands,
         clock,
+        rests: std::sync::Arc::default(),
     };
     tokio::spawn(follower.run(CancellationToken::new()));
     broker

@@ -30,7 +30,7 @@ fn polite() -> ScriptedGuacd {
 }
 
 /// Bytes pass, both ways.
-fn assert_carries(visitor: &mut Visitor, peer: &mut GuacdPeer) {
+pub(super) fn assert_carries(visitor: &mut Visitor, peer: &mut GuacdPeer) {
     visitor.wire.send(b"3.key,5.65307,1.1;").unwrap();
     assert_eq!(peer.wire.exact(18).unwrap(), b"3.key,5.65307,1.1;");
     peer.wire.send(b"4.blob,1.1,4.AAAA;").unwrap();
@@ -56,7 +56,7 @@ fn site(guacd: &ScriptedGuacd, hosts: &[&ScriptedHost], settings: &str) -> Site 
 }
 
 /// The user's leases: host and state of each.
-fn leases(site: &Site, user: &str) -> Vec<String> {
+pub(super) fn leases(site: &Site, user: &str) -> Vec<String> {
     let told = get(site, &format!("/api/v1/leases?user={user}"));
     let listed = told["leases"].as_array().unwrap().iter();
     let text = |lease: &Value, name: &str| lease[name].as_str().unwrap().to_owned();
@@ -65,7 +65,7 @@ fn leases(site: &Site, user: &str) -> Vec<String> {
         .collect()
 }
 
-fn wait_for_lease(site: &Site, user: &str, expected: &str) {
+pub(super) fn wait_for_lease(site: &Site, user: &str, expected: &str) {
     eventually(expected, || {
         (leases(site, user) == [expected]).then_some(())
     });
@@ -82,7 +82,7 @@ fn wait_for_descriptors(broker: &Broker, before: usize) {
 const SOON: Duration = Duration::from_secs(8);
 
 /// Somebody new is served, and by which host.
-fn serves(stage: &Stage, user: &str) -> String {
+pub(super) fn serves(stage: &Stage, user: &str) -> String {
     // Where the desktop stands guacd may leave first: it is not dialled again.
     let (_visitor, peer) = stage.desktop(&Visit::office(user));
     stage.host_of(&peer)

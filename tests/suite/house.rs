@@ -73,6 +73,9 @@ const ROOMS: &[(&str, &[&str])] = &[
             "replicas",
         ],
     ),
+    // From one process to the next: sockets and store, and what is asked between
+    // both afterwards.
+    ("succession", &["replicas", "store", "entrance"]),
     // Says where we are and reads where others are; it dials nobody.
     ("replicas", &["store", "config"]),
     // It says who somebody is, and asks nobody who decides.
@@ -124,6 +127,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             // What the process has open and what its log lost, for its figures.
             "descriptors",
             "logging",
+            "replicas",
         ],
     ),
     (
@@ -152,6 +156,8 @@ const ROOMS: &[(&str, &[&str])] = &[
             "entrance",
             "descriptors",
             "replicas",
+            "succession",
+            "supervisor",
         ],
     ),
     (
@@ -208,6 +214,7 @@ const OWNED: &[(&str, &str)] = &[
     ("nix::unistd", "agent"),
     ("prometheus_client", "metrics"),
     ("listenfd::", "entrance"),
+    ("rustix::", "succession entrance"),
     ("sd_notify::", "supervisor"),
     ("moka", "broker replicas"),
 ];

@@ -151,6 +151,21 @@ impl Site {
         command
     }
 
+    /// Starts a broker that takes over from the one that runs there, once it has.
+    pub(crate) fn take_over(&self) -> Broker {
+        let mut broker = self.succeed();
+        broker.wait("Took over", |_| true);
+        broker.listens();
+        broker
+    }
+
+    /// The same, not waited for.
+    pub(crate) fn succeed(&self) -> Broker {
+        let mut command = command(&["serve", "--take-over"], &self.write());
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
+        Broker::begin(command, self.store())
+    }
+
     /// Runs the binary until it ends by itself.
     pub(crate) fn run(arguments: &[&str], config: &Path) -> Output {
         let mut child = command(arguments, config)
@@ -177,21 +192,31 @@ fn command(arguments: &[&str], config: &Path) -> Command {
 }
 
 impl Broker {
-    pub(crate) fn start(mut command: Command, store: PathBuf) -> Self {
+    pub(crate) fn start(command: Command, store: PathBuf) -> Self {
+        let mut broker = Self::begin(command, store);
+        broker.listens();
+        broker
+    }
+
+    /// Waits until it listens.
+    pub(crate) fn listens(&mut self) {
+        let line = self.wait("Listening", |_| true);
+        self.address = text(&line, "address").parse().unwrap();
+    }
+
+    /// A process that need not come up.
+    fn begin(mut command: Command, store: PathBuf) -> Self {
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let log = Arc::new(Log::default());
         let (stderr, filled) = (child.stderr.take().unwrap(), Arc::clone(&log));
         thread::spawn(move || filled.fill(stderr));
-        let mut broker = Self {
+        Self {
             child,
             log,
             address: ([127, 0, 0, 1], 0).into(),
             store,
             panics: false,
-        };
-        let line = broker.wait("Listening", |_| true);
-        broker.address = text(&line, "address").parse().unwrap();
-        broker
+        }
     }
 
     /// From now on its tasks may panic; without this a panic fails the test.
@@ -327,7 +352,15 @@ impl Broker {
 
     /// Waits for the end of the process.
     pub(crate) fn exit(mut self) -> ExitStatus {
-        eventually("the broker's end", || self.child.try_wait().unwrap())
+        let until = Instant::now() + DEADLINE;
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            let said = self.said();
+            assert!(Instant::now() < until, "the broker does not end: {said:#?}");
+            thread::sleep(std::time::Duration::from_millis(5));
+        }
     }
 
     pub(crate) fn is_running(&mut self) -> bool {

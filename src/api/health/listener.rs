@@ -58,6 +58,14 @@ impl HealthListener {
             .map_err(|error| HealthError { address, error })
     }
 
+    /// The same socket, to be handed to another process.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn listener(&self) -> io::Result<Bound> {
+        self.0.try_clone()
+    }
+
     /// Serves callers on a thread of its own.
     ///
     /// # Errors

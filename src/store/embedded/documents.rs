@@ -2,7 +2,9 @@
 
 use redb::{ReadableTable, TableDefinition, WriteTransaction};
 
-use super::{Commit, Pending, Reply, failed, later, next_version};
+use super::feed::{Feed, Item};
+use super::{Commit, Pending, Reply, Writer, failed, later, next_version};
+use crate::placement::HostId;
 use crate::store::documents::{Document, Edit, Edited, Kind};
 use crate::store::{StoreError, Version};
 
@@ -23,6 +25,7 @@ pub(super) enum Call {
     Edit {
         edits: Vec<Edit>,
         sync: bool,
+        writer: Writer,
         answer: Reply<Edited>,
     },
 }
@@ -40,11 +43,17 @@ impl Call {
         self,
         transaction: &WriteTransaction,
         pending: &mut Vec<Pending>,
+        feed: &mut Feed,
     ) -> Result<(), StoreError> {
         match self {
             Self::All { kind, answer } => later(all(transaction, kind), answer, pending),
             Self::One { kind, id, answer } => later(one(transaction, kind, &id), answer, pending),
-            Self::Edit { edits, answer, .. } => later(edit(transaction, &edits), answer, pending),
+            Self::Edit {
+                edits,
+                writer,
+                answer,
+                ..
+            } => later(edit(transaction, feed, &edits, writer), answer, pending),
         }
     }
 
@@ -58,7 +67,7 @@ impl Call {
     }
 }
 
-fn all(transaction: &WriteTransaction, kind: Kind) -> Result<Vec<Document>, StoreError> {
+pub(super) fn all(transaction: &WriteTransaction, kind: Kind) -> Result<Vec<Document>, StoreError> {
     let rows = transaction.open_table(DOCUMENTS).map_err(failed)?;
     let mut found = Vec::new();
     for row in rows.range((kind.as_str(), "")..).map_err(failed)? {
@@ -72,7 +81,7 @@ fn all(transaction: &WriteTransaction, kind: Kind) -> Result<Vec<Document>, Stor
     Ok(found)
 }
 
-fn one(
+pub(super) fn one(
     transaction: &WriteTransaction,
     kind: Kind,
     id: &str,
@@ -92,7 +101,12 @@ fn document(id: &str, (version, text): (u64, &str)) -> Document {
 
 /// Looks at every version before it changes anything: the transaction is shared
 /// with other calls and cannot be taken back for this one.
-fn edit(transaction: &WriteTransaction, edits: &[Edit]) -> Result<Edited, StoreError> {
+fn edit(
+    transaction: &WriteTransaction,
+    feed: &mut Feed,
+    edits: &[Edit],
+    writer: Writer,
+) -> Result<Edited, StoreError> {
     let mut rows = transaction.open_table(DOCUMENTS).map_err(failed)?;
     for edit in edits {
         let key = (edit.kind.as_str(), edit.id.as_str());
@@ -112,6 +126,13 @@ fn edit(transaction: &WriteTransaction, edits: &[Edit]) -> Result<Edited, StoreE
                 rows.insert(key, (version, text.as_str())).map_err(failed)?;
             }
             None => drop(rows.remove(key).map_err(failed)?),
+        }
+        feed.wrote(
+            Item::Document(edit.kind, edit.id.clone()),
+            Version::default(),
+        );
+        if edit.kind == Kind::Mode {
+            feed.ordered(&HostId::from(edit.id.as_str()), writer);
         }
     }
     Ok(Edited::Done)

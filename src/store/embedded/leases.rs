@@ -4,9 +4,10 @@ use std::ops::Bound;
 
 use redb::{ReadableTable, TableDefinition, WriteTransaction};
 
-use super::{Commit, Pending, Reply, failed, later, next_version};
+use super::feed::{Feed, Item};
+use super::{Commit, Pending, Reply, Writer, failed, later, next_version};
 use crate::placement::{LeaseKey, LeaseRecord};
-use crate::store::{Replaced, StoreError, Version, Versioned};
+use crate::store::{Footing, Replaced, StoreError, Version, Versioned};
 
 /// Key text to version and record as JSON.
 pub(super) const LEASES: TableDefinition<'_, &str, (u64, &[u8])> = TableDefinition::new("leases");
@@ -20,6 +21,7 @@ pub(super) enum Call {
         key: LeaseKey,
         expected: Version,
         record: LeaseRecord,
+        footing: Option<(Footing, Writer)>,
         answer: Reply<Replaced>,
     },
     After {
@@ -44,6 +46,7 @@ impl Call {
         self,
         transaction: &WriteTransaction,
         pending: &mut Vec<Pending>,
+        feed: &mut Feed,
     ) -> Result<(), StoreError> {
         match self {
             Self::Read { key, answer } => {
@@ -55,9 +58,10 @@ impl Call {
                 key,
                 expected,
                 record,
+                footing,
                 answer,
             } => {
-                let done = replace(transaction, key.as_str(), expected, &record);
+                let done = replace(transaction, feed, (key, expected), (&record, footing));
                 later(done, answer, pending)
             }
             Self::After { key, most, answer } => {
@@ -94,7 +98,7 @@ impl Call {
     }
 }
 
-fn read(
+pub(super) fn read(
     leases: &impl ReadableTable<&'static str, (u64, &'static [u8])>,
     key: &str,
 ) -> Result<Versioned, StoreError> {
@@ -109,24 +113,36 @@ fn read(
 
 fn replace(
     transaction: &WriteTransaction,
-    key: &str,
-    expected: Version,
-    record: &LeaseRecord,
+    feed: &mut Feed,
+    (key, expected): (LeaseKey, Version),
+    (record, footing): (&LeaseRecord, Option<(Footing, Writer)>),
 ) -> Result<Replaced, StoreError> {
     let mut leases = transaction.open_table(LEASES).map_err(failed)?;
-    let stored = leases.get(key).map_err(failed)?.map_or(0, |s| s.value().0);
+    let stored = leases.get(key.as_str()).map_err(failed)?;
+    let stored = stored.map_or(0, |stored| stored.value().0);
     if stored != expected.0 {
         return Ok(Replaced::Conflict);
     }
-    if record.is_empty() {
-        leases.remove(key).map_err(failed)?;
+    if let Some((footing, writer)) = &footing {
+        if feed.is_behind(footing, *writer) {
+            return Ok(Replaced::Behind);
+        }
+        feed.claimed(&footing.host, *writer);
+    }
+    if record.is_empty() && stored == 0 {
         return Ok(Replaced::Done(Version::ABSENT));
     }
-    let json = serde_json::to_vec(record).map_err(failed)?;
+    // A removal has a version, too: others must see that it is newer.
     let version = next_version(transaction)?;
-    leases
-        .insert(key, (version, json.as_slice()))
-        .map_err(failed)?;
+    if record.is_empty() {
+        leases.remove(key.as_str()).map_err(failed)?;
+    } else {
+        let json = serde_json::to_vec(record).map_err(failed)?;
+        leases
+            .insert(key.as_str(), (version, json.as_slice()))
+            .map_err(failed)?;
+    }
+    feed.wrote(Item::Lease(key), Version(version));
     Ok(Replaced::Done(Version(version)))
 }
 

@@ -110,6 +110,7 @@ impl Stage {
             listener,
             settings: Listen::default(),
             tls: None,
+            joins_only: false,
         };
         tokio::spawn(tunnel::accept(
             accepting,
