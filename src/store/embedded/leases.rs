@@ -132,7 +132,7 @@ fn replace(
     if record.is_empty() && stored == 0 {
         return Ok(Replaced::Done(Version::ABSENT));
     }
-    // A removal has a version, too: others must see that it is newer.
+    // A removal has a version, too, for others who must see that it is newer.
     let version = next_version(transaction)?;
     if record.is_empty() {
         leases.remove(key.as_str()).map_err(failed)?;
@@ -143,7 +143,10 @@ fn replace(
             .map_err(failed)?;
     }
     feed.wrote(Item::Lease(key), Version(version));
-    Ok(Replaced::Done(Version(version)))
+    Ok(Replaced::Done(match record.is_empty() {
+        true => Version::ABSENT,
+        false => Version(version),
+    }))
 }
 
 pub(super) fn all(

@@ -134,22 +134,50 @@ async fn decisions_are_there_after_closing_and_opening_again() {
 }
 
 #[tokio::test]
-async fn a_file_has_one_writer_who_is_never_behind_and_has_nothing_to_be_told() {
+async fn a_lone_writer_is_never_behind_and_who_asks_is_told_all_and_then_what_is_new() {
     let (_folder, store) = embedded();
-    for (user, version) in [("ann", 7), ("bob", 0)] {
-        let host = HostId::from("a");
+    let claim = async |user, version| {
         let standing = Standing { version, claims: 1 };
-        let room = 0;
         let footing = Some(Footing {
-            host,
+            host: HostId::from("a"),
+            standing,
+            room: 0,
+        });
+        let record = record("a", user);
+        let claimed = store.replace(&key(user), Version::ABSENT, record, footing);
+        claimed.await.unwrap().is_done()
+    };
+    for (user, version) in [("ann", 7), ("bob", 0)] {
+        assert!(claim(user, version).await, "{user}");
+    }
+    let all = store.changes(Mark::default()).await.unwrap();
+    assert!(all.whole && all.leases.len() == 2 && all.standings.is_empty());
+    let same = store.changes(all.mark).await.unwrap();
+    assert!(!same.whole && same.leases.is_empty());
+    // Now it is noted who is where, and a removal is news as well.
+    assert!(claim("carl", 0).await);
+    let ann = store.read(&key("ann")).await.unwrap();
+    let gone = store.replace(&key("ann"), ann.version, LeaseRecord::default(), None);
+    assert!(gone.await.unwrap().is_done());
+    let news = store.changes(all.mark).await.unwrap();
+    let of = |user| news.leases.iter().find(|(known, _)| *known == key(user));
+    assert!(!news.whole && news.leases.len() == 2 && news.standings.len() == 1);
+    let (_, removed) = of("ann").unwrap();
+    assert!(removed.record.is_empty() && removed.version > ann.version);
+    // Another process that has not seen it is behind; who has, is not.
+    let other = async |user, standing, room| {
+        let footing = Footing {
+            host: HostId::from("a"),
             standing,
             room,
-        });
-        let claimed = store
-            .replace(&key(user), Version::ABSENT, record("a", user), footing)
-            .await;
-        assert!(claimed.unwrap().is_done(), "{user}");
-    }
-    let told = store.changes(Mark::default()).await;
-    assert_eq!(told, Ok(Changed::default()));
+        };
+        let written = (record("a", user), Some(footing));
+        store.replace_as(1, key(user), Version::ABSENT, written).await
+    };
+    let unseen = other("dora", Standing::default(), 0).await;
+    assert_eq!(unseen, Ok(Replaced::Behind));
+    let seen = news.standings[0].1;
+    assert!(other("dora", seen, 0).await.unwrap().is_done());
+    // And so is the first one, where there was no room for more.
+    assert_eq!(other("emil", seen, 0).await.map(Replaced::is_done), Ok(true), "its own");
 }
