@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::faults::wait_for_lease;
 use crate::support::{Names, ScriptedGuacd, Stage, Visit, eventually};
 
 /// One host and settings of the broker.
@@ -16,7 +17,7 @@ fn a_full_host_turns_a_new_user_away_and_admits_one_who_returns() {
     let stage = stage("max_sessions = 1\n");
     let (visitor, peer) = stage.desktop(&Visit::office("ann"));
     drop((visitor, peer));
-    stage.broker.ended(&stage.broker.placed("ann"));
+    wait_for_lease(&stage.site, "ann", "rds1 lingering");
     let (_bob, _of_bob) = stage.desktop(&Visit::office("bob"));
 
     let refusal = Visit::office("carl").refused_at(&stage.broker);

@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{HANDED_OVER, settled};
+use super::{HANDED_OVER, on, settled};
 use crate::suite::asking::asked;
-use crate::support::{Broker, Names, ScriptedGuacd, Site, Stage, Visit, Visitor};
+use crate::support::{Broker, Names, ScriptedGuacd, Site, Stage, Visit, Visitor, postgres};
 
 /// From one user to the next.
 const FIFTY_A_SECOND: Duration = Duration::from_millis(20);
@@ -102,10 +102,10 @@ fn explained(stage: &Stage, old: &[Broker]) -> String {
     explained.collect::<Vec<_>>().join("\n")
 }
 
-fn restart_under_load(restarts: usize, pause: Duration) {
+fn restart_under_load(restarts: usize, pause: Duration, store: impl FnOnce(Site) -> Site) {
     let places = Arc::new(Mutex::new(Places::default()));
     // A slow machine has many users between click and desktop: none shall wait for others here.
-    let roomy = |site: Site| site.with("[broker]\nmax_pending_logons = 200\n");
+    let roomy = |site: Site| store(site.with("[broker]\nmax_pending_logons = 200\n"));
     let mut stage = settled(Stage::adjusted(guacd(&places), 4, roomy));
     // Some are there from the first process on, and still after the last.
     let (address, over) = (stage.broker.address(), Arc::new(AtomicBool::new(false)));
@@ -159,11 +159,21 @@ fn restart_under_load(restarts: usize, pause: Duration) {
 #[test]
 fn a_few_restarts_under_load_refuse_nobody_and_end_no_tunnel() {
     // Others share the machine.
-    restart_under_load(4, Duration::from_millis(100));
+    restart_under_load(4, Duration::from_millis(100), |site| site);
 }
 
 #[test]
 #[ignore = "takes the machine for a while: tests/run runs it alone"]
 fn a_hundred_rolling_restarts_refuse_nobody_and_end_no_tunnel() {
-    restart_under_load(100, FIFTY_A_SECOND);
+    restart_under_load(100, FIFTY_A_SECOND, |site| site);
+}
+
+#[test]
+#[ignore = "takes the machine for a while: tests/run runs it alone"]
+fn a_hundred_rolling_restarts_on_a_database_refuse_nobody_and_end_no_tunnel() {
+    let Some(server) = postgres::shared() else {
+        return;
+    };
+    let database = server.database();
+    restart_under_load(100, FIFTY_A_SECOND, |site| on(site, server.port, &database));
 }
