@@ -15,7 +15,7 @@ const MORE_TIME: (Duration, Duration) = (Duration::from_secs(60), Duration::from
 /// Says that we are ready, and keeps its word until it is dropped. To be run on
 /// the runtime of the tunnels: where that is stuck, the watchdog shall bite.
 pub async fn keep_told(stop: CancellationToken) {
-    if !tell(&[NotifyState::Ready, NotifyState::Status("Ready")]) {
+    if !say(vec![NotifyState::Ready, NotifyState::Status("Ready")]).await {
         return;
     }
     tokio::join!(alive(), stopping(stop));
@@ -42,7 +42,7 @@ async fn alive() {
     beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         beat.tick().await;
-        tell(&[NotifyState::Watchdog]);
+        say(vec![NotifyState::Watchdog]).await;
     }
 }
 
@@ -51,14 +51,21 @@ async fn alive() {
 async fn stopping(stop: CancellationToken) {
     stop.cancelled().await;
     let status = NotifyState::Status("Stopping: open tunnels go on until they end");
-    tell(&[NotifyState::Stopping, status]);
+    say(vec![NotifyState::Stopping, status]).await;
     let (granted, pause) = MORE_TIME;
     let granted = u32::try_from(granted.as_micros()).unwrap_or(u32::MAX);
     let mut beat = interval(pause);
     loop {
         beat.tick().await;
-        tell(&[NotifyState::ExtendTimeoutUsec(granted)]);
+        say(vec![NotifyState::ExtendTimeoutUsec(granted)]).await;
     }
+}
+
+/// The same where tunnels are carried: a manager that reads no more lets few words
+/// wait, and whoever says the next one then.
+async fn say(states: Vec<NotifyState<'static>>) -> bool {
+    let told = tokio::task::spawn_blocking(move || tell(&states)).await;
+    told.unwrap_or_default()
 }
 
 /// Whether it was told, or nobody wants to know.

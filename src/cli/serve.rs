@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use tracing::{info, warn};
 
@@ -15,6 +16,9 @@ use crate::logging;
 use crate::panics;
 use crate::shutdown::{Hangups, Shutdown, Signals, Upgrades};
 use crate::supervisor;
+
+/// For what is left to wait for when all is done.
+const LAST_WAIT: Duration = Duration::from_secs(1);
 
 /// As it is written on the command line.
 const TAKE_OVER: &str = "--take-over";
@@ -97,6 +101,8 @@ pub(super) fn run(arguments: &Arguments) -> ExitCode {
             }
         }
     });
+    // Whoever still waits for somebody else, as for a manager that reads no more.
+    runtime.shutdown_timeout(LAST_WAIT);
     logging::finish();
     code
 }

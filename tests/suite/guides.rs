@@ -25,7 +25,7 @@ const GUIDES: [&str; 6] = [
 ];
 
 /// What else a block of commands may call: the machine's own tools.
-const TOOLS: [&str; 5] = ["cp", "curl", "journalctl", "systemctl", "umask"];
+const TOOLS: [&str; 6] = ["cp", "curl", "install", "journalctl", "systemctl", "umask"];
 
 fn guide(name: &str) -> String {
     fs::read_to_string(root().join("deploy/guides").join(name)).unwrap()

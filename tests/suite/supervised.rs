@@ -7,7 +7,10 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
 use std::process::{Command, Stdio};
 
-use crate::support::{BINARY, Broker, DEADLINE, Names, ScriptedGuacd, Site, Stage, Visit, Visitor};
+use super::faults::{assert_carries, serves};
+use crate::support::{
+    BINARY, Broker, DEADLINE, Names, ScriptedGuacd, Site, Stage, Visit, Visitor, eventually,
+};
 
 /// Where the manager listens.
 struct Manager {
@@ -23,19 +26,27 @@ impl Manager {
         Self { socket, folder }
     }
 
+    /// Says something to it, which fails where it would have to wait.
+    fn another_word(&self) -> impl Fn() -> std::io::Result<usize> {
+        let (path, teller) = (self.path(), UnixDatagram::unbound().unwrap());
+        teller.set_nonblocking(true).unwrap();
+        move || teller.send_to(b"X_HELLO=1", &path)
+    }
+
     fn path(&self) -> String {
         let path = self.folder.path().join("notify");
         path.to_str().unwrap().to_owned()
     }
 
-    /// Reads on until one of the lines begins so; what was told before it is passed over.
-    fn hear(&self, word: &str) {
+    /// Reads on until one of the lines begins so, and gives back how it goes on; what was told
+    /// before it is passed over.
+    fn hear(&self, word: &str) -> String {
         let mut told = [0; 4096];
         loop {
             let length = self.socket.recv(&mut told).expect(word);
             let text = std::str::from_utf8(&told[..length]).unwrap();
-            if text.lines().any(|line| line.starts_with(word)) {
-                return;
+            if let Some(rest) = text.lines().find_map(|line| line.strip_prefix(word)) {
+                return rest.to_owned();
             }
         }
     }
@@ -62,6 +73,97 @@ fn the_manager_hears_that_we_are_ready_that_we_live_and_that_we_stop() {
     assert!(stage.broker.is_running());
     drop(visitor);
     assert!(stage.broker.exit().success());
+}
+
+#[test]
+fn a_manager_that_reads_no_more_holds_up_neither_a_tunnel_nor_the_end() {
+    let manager = Manager::new();
+    let guacd = ScriptedGuacd::polite(Names::rdp("1.6.0"));
+    let stage = Stage::adjusted(guacd, 1, |site| {
+        site.knowing("NOTIFY_SOCKET", manager.path())
+            .knowing("WATCHDOG_USEC", "20000")
+    });
+    manager.hear("READY=1");
+    let (mut visitor, mut peer) = stage.desktop(&Visit::office("ann"));
+    // Its queue is full when nobody gets a word in any more.
+    let full = manager.another_word();
+    eventually("a full queue", || full().is_err().then_some(()));
+    assert_carries(&mut visitor, &mut peer);
+    serves(&stage, "bob");
+    drop((visitor, peer));
+    stage.broker.signal("TERM");
+    assert!(stage.broker.exit().success());
+}
+
+/// A process that the broker started: killed with the test.
+struct Successor(String);
+
+impl Successor {
+    fn signal(&self, name: &str) {
+        let sent = Command::new("kill").args(["-s", name, &self.0]).status();
+        assert!(sent.unwrap().success());
+    }
+
+    /// Whether it runs; who looks after orphans may not have asked for it yet.
+    fn runs(&self) -> bool {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.0));
+        stat.is_ok_and(|stat| !stat.contains(") Z "))
+    }
+}
+
+impl Drop for Successor {
+    fn drop(&mut self) {
+        let mut kill = Command::new("kill");
+        // Fails where it has ended.
+        let _ = kill
+            .args(["-s", "KILL", &self.0])
+            .stderr(Stdio::null())
+            .status();
+    }
+}
+
+#[test]
+fn at_sigusr2_a_successor_takes_over_and_the_manager_looks_after_it() {
+    let manager = Manager::new();
+    let guacd = ScriptedGuacd::polite(Names::rdp("1.6.0"));
+    let mut stage = Stage::adjusted(guacd, 1, |site| {
+        site.knowing("NOTIFY_SOCKET", manager.path())
+            .knowing("WATCHDOG_USEC", "200000")
+    });
+    manager.hear("READY=1");
+    let (mut visitor, mut peer) = stage.desktop(&Visit::office("ann"));
+    // The successor wants the same port.
+    stage.site.listen = format!("address = \"{}\"", stage.broker.address());
+    stage.site.write();
+    stage.broker.signal("USR2");
+    let successor = Successor(manager.hear("MAINPID="));
+    assert_ne!(successor.0, stage.broker.id().to_string());
+    manager.hear("WATCHDOG=1");
+    assert_carries(&mut visitor, &mut peer);
+    serves(&stage, "bob");
+    drop((visitor, peer));
+    eventually("the end of the old process", || {
+        (!stage.broker.is_running()).then_some(())
+    });
+    assert!(successor.runs());
+    manager.hear("WATCHDOG=1");
+    serves(&stage, "carl");
+    successor.signal("TERM");
+    manager.hear("STOPPING=1");
+    eventually("the end of the successor", || {
+        (!successor.runs()).then_some(())
+    });
+}
+
+#[test]
+fn a_successor_that_cannot_start_is_said_and_the_old_one_goes_on() {
+    let stage = Stage::one();
+    // Its own file is read by the new process alone as long as nobody reloads.
+    let broken = stage.site.folder().join("conf.d/99.toml");
+    std::fs::write(broken, "[guacd]\nadress = \"127.0.0.1:4822\"\n").unwrap();
+    stage.broker.signal("USR2");
+    stage.broker.wait("The successor ended", |_| true);
+    serves(&stage, "ann");
 }
 
 #[test]

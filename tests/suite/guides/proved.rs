@@ -199,6 +199,9 @@ const PROVED: &[(&str, &str, Proof)] = &[
             "lifecycle::an_open_tunnel_goes_on_and_the_process_ends_with_it",
             "leases::a_user_returns_after_a_restart",
             "supervised::who_comes_while_nobody_runs_waits_in_the_socket_that_is_handed_over",
+            "supervised::at_sigusr2_a_successor_takes_over_and_the_manager_looks_after_it",
+            "upgrade::the_new_one_has_port_and_store_and_the_old_one_its_tunnels_until_they_end",
+            "upgrade::with_a_database_it_is_the_same",
         ]),
     ),
 ];
