@@ -26,17 +26,8 @@ fn limited(limits: &str) -> Stage {
     })
 }
 
-/// A figure of the metrics without labels.
-fn figure(broker: &Broker, name: &str) -> u64 {
-    let (_, page) = broker.health("/metrics");
-    let start = format!("sessionguard_{name} ");
-    let line = page.lines().find_map(|line| line.strip_prefix(&start));
-    let whole = line.expect(name).split('.').next();
-    whole.unwrap().parse().unwrap()
-}
-
 fn until(broker: &Broker, name: &str, fits: impl Fn(u64) -> bool) -> u64 {
-    eventually(name, || Some(figure(broker, name)).filter(|it| fits(*it)))
+    eventually(name, || Some(broker.figure(name)).filter(|it| fits(*it)))
 }
 
 /// Bytes still go both ways.
@@ -71,9 +62,9 @@ fn a_tunnel_too_many_is_told_busy_and_the_others_notice_nothing() {
         }
         assert_eq!(stage.guacd.accepted(), 2);
         assert_lives((&mut ann, &mut of_ann));
-        assert_eq!(figure(broker, "tunnels"), 2);
-        assert_eq!(figure(broker, "tunnels_max"), 2);
-        assert_eq!(figure(broker, "tunnels_refused_total"), 3);
+        assert_eq!(broker.figure("tunnels"), 2);
+        assert_eq!(broker.figure("tunnels_max"), 2);
+        assert_eq!(broker.figure("tunnels_refused_total"), 3);
         let refused = broker.wait_for_lines("Refused", 3);
         assert!(refused[0]["reason"].as_str().unwrap().contains("2 tunnels"));
         let strain = "2 of at most 2 tunnels are open";
@@ -130,7 +121,7 @@ fn dials_wait_their_turn_behind_a_slow_guacd_and_never_behind_a_slow_guacamole()
     idle.select("rdp");
     idle.read_args();
     let (mut ann, mut of_ann) = stage.desktop(&Visit::office("ann"));
-    assert_eq!(figure(broker, "guacd_dials"), 0);
+    assert_eq!(broker.figure("guacd_dials"), 0);
 
     slow.store(true, Ordering::SeqCst);
     let mut held = Visitor::dial(broker.address());
@@ -160,7 +151,7 @@ fn dials_wait_their_turn_behind_a_slow_guacd_and_never_behind_a_slow_guacamole()
         "{}",
         refusal.text
     );
-    assert_eq!(figure(broker, "guacd_dials_refused_total"), 1);
+    assert_eq!(broker.figure("guacd_dials_refused_total"), 1);
     assert_eq!(stage.guacd.accepted(), 3);
 
     let next = Visitor::dial(broker.address());
@@ -169,7 +160,7 @@ fn dials_wait_their_turn_behind_a_slow_guacd_and_never_behind_a_slow_guacamole()
     until(broker, "tunnels", |tunnels| tunnels >= 4);
     slow.store(false, Ordering::SeqCst);
     next.read_args();
-    assert_eq!(figure(broker, "guacd_dials"), 0);
+    assert_eq!(broker.figure("guacd_dials"), 0);
     assert_lives((&mut ann, &mut of_ann));
 }
 
@@ -186,7 +177,7 @@ fn hundreds_of_slow_handshakes_keep_nobody_out_and_the_reserve_is_kept() {
         (&400.into(), &100.into(), &100.into())
     );
     let (mut ann, mut of_ann) = stage.desktop(&Visit::office("ann"));
-    let most = figure(broker, "guacamole_connections_max");
+    let most = broker.figure("guacamole_connections_max");
     assert_eq!(most, 200);
     let mut crowd = Vec::new();
     for _ in 0..3 {
@@ -204,8 +195,8 @@ fn hundreds_of_slow_handshakes_keep_nobody_out_and_the_reserve_is_kept() {
         assert_eq!(asker.ask("GET", STATUS, "").status, 200);
         assert!(broker.descriptors() <= 400 - 50);
     }
-    assert!(figure(broker, "guacamole_connections") <= most);
-    assert!(figure(broker, "guacamole_connections_closed_total") >= 160);
+    assert!(broker.figure("guacamole_connections") <= most);
+    assert!(broker.figure("guacamole_connections_closed_total") >= 160);
     // Said once, not for each.
     let said = "Every place is taken, connections are closed: idle ones first";
     assert_eq!(broker.wait_for_lines(said, 1).len(), 1);

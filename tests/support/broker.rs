@@ -269,10 +269,23 @@ impl Broker {
         self.child.id()
     }
 
-    /// How many files and sockets it has open.
+    /// How many files and sockets it has open. It lets nobody but root look: others
+    /// have to believe it.
     pub(crate) fn descriptors(&self) -> usize {
         let folder = format!("/proc/{}/fd", self.id());
-        std::fs::read_dir(folder).unwrap().count()
+        match std::fs::read_dir(folder) {
+            Ok(open) => open.count(),
+            Err(_) => usize::try_from(self.figure("descriptors_open")).unwrap(),
+        }
+    }
+
+    /// A figure of its metrics, one without labels.
+    pub(crate) fn figure(&self, name: &str) -> u64 {
+        let (_, page) = self.health("/metrics");
+        let start = format!("sessionguard_{name} ");
+        let line = page.lines().find_map(|line| line.strip_prefix(&start));
+        let whole = line.expect(name).split('.').next();
+        whole.unwrap().parse().unwrap()
     }
 
     /// Everything said so far.

@@ -257,7 +257,19 @@ pub(super) fn look(cast: &mut Cast) {
     cast.saw("page", page.body);
     for name in ["cmdline", "environ"] {
         let path = format!("/proc/{}/{name}", cast.running.id());
-        let bytes = fs::read(path).expect("root reads it");
+        let Ok(bytes) = fs::read(path) else {
+            crate::support::skipped(
+                "root, to read the variables of a broker that lets nobody else",
+            );
+            continue;
+        };
+        let proof = if name == "environ" {
+            "TMPDIR="
+        } else {
+            "serve"
+        };
+        let shown = String::from_utf8_lossy(&bytes);
+        assert!(shown.contains(proof), "the search in {name} works: {shown}");
         // Variables in which a secret was given are whose set the broker up.
         let given = bytes.split(|byte| *byte == 0).filter(|one| {
             !one.starts_with(b"SESSIONGUARD_ADMIN_API_KEY=")
