@@ -5,6 +5,8 @@
 //! writing, and a trail that is blocked or broken loses lines, which are
 //! counted and warned of once. What a line says is its teller's business.
 
+mod line;
+
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,6 +19,8 @@ use tracing::{info, warn};
 
 use crate::appended::Appended;
 use crate::config::AuditTarget;
+
+pub use line::{Event, Line};
 
 /// Lines that may wait for the writer.
 const QUEUE: usize = 1024;

@@ -2,23 +2,20 @@
 
 use std::sync::Arc;
 
-use serde_json::{Map, Value, json};
 use tracing::info;
 
 use super::Api;
-use crate::audit::Entry;
-use crate::clock::rfc3339;
+use crate::audit::{Entry, Event, Line};
 use crate::commands::Command;
-use crate::placement::{Actor, FarmId, HostId, LeaseKey, Timestamp, TunnelId, UserKey};
+use crate::placement::{Actor, FarmId, HostId, LeaseKey, TunnelId, UserKey};
 
-/// Something an administrator did, as a line of the trail with the field names
-/// of the Elastic Common Schema.
+/// Something an administrator did.
 #[derive(Debug)]
-struct Deed(Map<String, Value>);
+struct Deed(Line);
 
 impl Entry for Deed {
     fn line(&self) -> String {
-        Value::Object(self.0.clone()).to_string()
+        self.0.to_string()
     }
 }
 
@@ -39,7 +36,7 @@ impl Api {
             "Tunnel ended by an administrator"
         );
         let mut deed = self.deed("tunnel-ended", actor, user, host);
-        deed.insert("sessionguard.tunnel".to_owned(), json!(id));
+        deed.put("sessionguard.tunnel", id);
         self.leave(deed);
     }
 
@@ -53,8 +50,8 @@ impl Api {
         info!(lease = %key, %farm, %host, %actor, "Lease released by an administrator");
         let user = key.user();
         let mut deed = self.deed("lease-released", actor, Some(&user), Some(host));
-        deed.insert("sessionguard.lease".to_owned(), json!(key));
-        deed.insert("sessionguard.farm".to_owned(), json!(farm));
+        deed.put("sessionguard.lease", key);
+        deed.put("sessionguard.farm", farm);
         self.leave(deed);
     }
 
@@ -70,24 +67,20 @@ impl Api {
         let mut deed = self.command("command-answered", actor, command);
         if let Some(outcome) = &command.outcome {
             let result = if outcome.ok { "success" } else { "failure" };
-            deed.insert("event.outcome".to_owned(), json!(result));
-            deed.insert("message".to_owned(), json!(outcome.message));
+            deed.put("event.outcome", result);
+            deed.put("message", &outcome.message);
         }
         self.leave(deed);
     }
 
-    fn command(&self, action: &str, actor: &Actor, command: &Command) -> Map<String, Value> {
+    fn command(&self, action: &str, actor: &Actor, command: &Command) -> Line {
         let mut deed = self.deed(action, actor, None, Some(&command.host));
-        let facts = [
-            ("user.target.name", json!(command.target.user)),
-            ("user.target.domain", json!(command.target.domain)),
-            ("sessionguard.command", json!(command.id)),
-            ("sessionguard.command_type", json!(command.kind)),
-            ("sessionguard.command_target", json!(command.target)),
-            ("sessionguard.asked_by", json!(command.asked_by)),
-        ];
-        let facts = facts.into_iter().filter(|(_, value)| !value.is_null());
-        deed.extend(facts.map(|(name, value)| (name.to_owned(), value)));
+        deed.put("user.target.name", &command.target.user);
+        deed.put("user.target.domain", &command.target.domain);
+        deed.put("sessionguard.command", &command.id);
+        deed.put("sessionguard.command_type", command.kind);
+        deed.put("sessionguard.command_target", &command.target);
+        deed.put("sessionguard.asked_by", &command.asked_by);
         deed
     }
 
@@ -97,42 +90,26 @@ impl Api {
         actor: &Actor,
         user: Option<&UserKey>,
         host: Option<&HostId>,
-    ) -> Map<String, Value> {
-        deed(self.clock.now(), action, actor, user, host)
+    ) -> Line {
+        let event = Event {
+            kind: "event",
+            category: &["session", "configuration"],
+            change: "change",
+            action,
+            outcome: "success",
+        };
+        let mut deed = Line::of(self.clock.now(), event);
+        deed.by(actor);
+        // And to whom.
+        deed.put("user.target.name", user.map(UserKey::user));
+        deed.put("user.target.domain", user.and_then(UserKey::domain));
+        deed.on(host);
+        deed
     }
 
-    fn leave(&self, deed: Map<String, Value>) {
+    fn leave(&self, deed: Line) {
         if let Some(trail) = &self.trail {
             trail.tell(Arc::new(Deed(deed)));
         }
     }
-}
-
-fn deed(
-    at: Timestamp,
-    action: &str,
-    actor: &Actor,
-    user: Option<&UserKey>,
-    host: Option<&HostId>,
-) -> Map<String, Value> {
-    let uid = actor.uid().map(|uid| uid.to_string());
-    let fields = [
-        ("@timestamp", json!(rfc3339(at))),
-        ("ecs.version", json!("8.11.0")),
-        ("event.kind", json!("event")),
-        ("event.category", json!(["session", "configuration"])),
-        ("event.type", json!(["change"])),
-        ("event.action", json!(action)),
-        ("event.outcome", json!("success")),
-        // Who did it, and to whom.
-        ("user.id", json!(uid)),
-        ("user.name", json!(actor.name())),
-        ("user.target.name", json!(user.map(UserKey::user))),
-        ("user.target.domain", json!(user.and_then(UserKey::domain))),
-        ("host.id", json!(host)),
-        ("host.name", json!(host)),
-        ("sessionguard.actor", json!(actor.to_string())),
-    ];
-    let told = fields.into_iter().filter(|(_, value)| !value.is_null());
-    told.map(|(name, value)| (name.to_owned(), value)).collect()
 }

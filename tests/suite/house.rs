@@ -19,7 +19,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("logging", &["config", "appended", "traces"]),
     ("traces", &["config"]),
     ("shutdown", &[]),
-    ("audit", &["config", "appended"]),
+    ("audit", &["config", "appended", "clock", "placement"]),
     // A file that others may move away; what is written there it does not know.
     ("appended", &[]),
     ("x224", &[]),

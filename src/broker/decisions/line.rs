@@ -1,62 +1,49 @@
-//! A decision's line in the audit trail, with the field names of the Elastic
-//! Common Schema; what it has no name for stands under `sessionguard`.
-
-use serde_json::{Map, Value, json};
+//! A decision's line in the audit trail.
 
 use super::record::Record;
-use crate::audit::Entry;
-use crate::clock::rfc3339;
+use crate::audit::{Entry, Event, Line};
 use crate::placement::{Outcome, Trust};
 
 impl Entry for Record {
     fn line(&self) -> String {
-        let mut line = Map::new();
-        let mut put = |name: &str, value: Value| {
-            if !value.is_null() {
-                line.insert(name.to_owned(), value);
-            }
-        };
         let decision = self.decision.as_ref();
         let user = decision.and_then(|d| d.user.as_ref());
         let (outcome, reason) = self.summary();
-        put("@timestamp", json!(rfc3339(self.at)));
-        put("ecs.version", json!("8.11.0"));
-        put("event.kind", json!("event"));
-        put("event.category", json!(["session"]));
-        put("event.type", json!(["info"]));
-        put("event.action", json!("placement"));
-        put("event.outcome", json!(outcome));
-        put("event.reason", json!(reason));
-        put("user.name", json!(user.map(|user| user.user())));
-        put("user.domain", json!(user.and_then(|user| user.domain())));
+        let event = Event {
+            kind: "event",
+            category: &["session"],
+            change: "info",
+            action: "placement",
+            outcome,
+        };
+        let mut line = Line::of(self.at, event);
+        line.put("event.reason", &reason);
+        line.put("user.name", user.map(|user| user.user()));
+        line.put("user.domain", user.and_then(|user| user.domain()));
         if let Some(Outcome::Placed(placement)) = decision.map(|d| &d.outcome) {
-            put("host.id", json!(placement.host));
-            put("host.name", json!(placement.host));
-            put("destination.address", json!(placement.address));
-            put("destination.port", json!(placement.port));
+            line.on(Some(&placement.host));
+            line.put("destination.address", &placement.address);
+            line.put("destination.port", placement.port);
         }
-        put("sessionguard.decision_id", json!(self.id));
-        put("sessionguard.tunnel", json!(self.tunnel));
-        put("sessionguard.act", json!(self.act));
-        put(
+        line.put("sessionguard.decision_id", self.id);
+        line.put("sessionguard.tunnel", &self.tunnel);
+        line.put("sessionguard.act", self.act);
+        line.put(
             "sessionguard.resource",
-            json!(decision.and_then(|d| d.resource.as_ref())),
+            decision.and_then(|d| d.resource.as_ref()),
         );
-        put(
-            "sessionguard.farm",
-            json!(decision.and_then(|d| d.farm.as_ref())),
-        );
-        put("sessionguard.reason", json!(reason));
-        put("sessionguard.configuration", json!(self.configuration));
+        line.put("sessionguard.farm", decision.and_then(|d| d.farm.as_ref()));
+        line.put("sessionguard.reason", &reason);
+        line.put("sessionguard.configuration", self.configuration);
         let login = &self.asked.login;
-        put(
+        line.put(
             "sessionguard.login",
-            json!(Some(login).filter(|login| !login.is_empty())),
+            Some(login).filter(|login| !login.is_empty()),
         );
         if decision.is_some_and(|d| d.trust != Trust::Plain) {
-            put("sessionguard.trust", json!(decision.map(|d| d.trust)));
+            line.put("sessionguard.trust", decision.map(|d| d.trust));
         }
-        Value::Object(line).to_string()
+        line.to_string()
     }
 }
 

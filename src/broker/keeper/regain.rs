@@ -5,13 +5,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::{Claim, Keeper, Part};
-use crate::audit::{Audit, Entry};
-use crate::clock::rfc3339;
+use crate::audit::{Audit, Entry, Event, Line};
 use crate::placement::{HostId, Timestamp};
 
 /// Between two tries while the store is away: it is used again soon after it is
@@ -135,8 +133,7 @@ impl Keeper {
     }
 }
 
-/// Its line in the audit trail, with the field names of the Elastic Common
-/// Schema; what it has no name for stands under `sessionguard`.
+/// Its line in the audit trail.
 struct HeldElsewhere {
     at: Timestamp,
     claim: Arc<Claim>,
@@ -145,29 +142,23 @@ struct HeldElsewhere {
 
 impl Entry for HeldElsewhere {
     fn line(&self) -> String {
-        let mut line = Map::new();
-        let mut put = |name: &str, value: Value| line.insert(name.to_owned(), value);
-        let user = &self.claim.user;
-        put("@timestamp", json!(rfc3339(self.at)));
-        put("ecs.version", json!("8.11.0"));
-        put("event.kind", json!("alert"));
-        put("event.category", json!(["session"]));
-        put("event.type", json!(["info"]));
-        put("event.action", json!("lease-held-elsewhere"));
-        put("event.outcome", json!("failure"));
-        put(
-            "event.reason",
-            json!("another tunnel holds the lease on another host"),
-        );
-        put("user.name", json!(user.user()));
-        if let Some(domain) = user.domain() {
-            put("user.domain", json!(domain));
-        }
-        put("host.id", json!(self.claim.host));
-        put("host.name", json!(self.claim.host));
-        put("sessionguard.tunnel", json!(self.claim.tunnel));
-        put("sessionguard.farm", json!(self.claim.farm));
-        put("sessionguard.held_on", json!(self.held));
-        Value::Object(line).to_string()
+        let (user, claim) = (&self.claim.user, &self.claim);
+        let event = Event {
+            kind: "alert",
+            category: &["session"],
+            change: "info",
+            action: "lease-held-elsewhere",
+            outcome: "failure",
+        };
+        let mut line = Line::of(self.at, event);
+        let reason = "another tunnel holds the lease on another host";
+        line.put("event.reason", reason);
+        line.put("user.name", user.user());
+        line.put("user.domain", user.domain());
+        line.on(Some(&claim.host));
+        line.put("sessionguard.tunnel", &claim.tunnel);
+        line.put("sessionguard.farm", &claim.farm);
+        line.put("sessionguard.held_on", &self.held);
+        line.to_string()
     }
 }
