@@ -102,6 +102,17 @@ fn explained(stage: &Stage, old: &[Broker]) -> String {
     explained.collect::<Vec<_>>().join("\n")
 }
 
+/// Sets them when it is dropped.
+struct Ends<'a>([&'a AtomicBool; 2]);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0
+            .iter()
+            .for_each(|it| it.store(true, Ordering::SeqCst));
+    }
+}
+
 fn restart_under_load(restarts: usize, pause: Duration, store: impl FnOnce(Site) -> Site) {
     let places = Arc::new(Mutex::new(Places::default()));
     // A slow machine has many users between click and desktop: none shall wait for others here.
@@ -124,6 +135,8 @@ fn restart_under_load(restarts: usize, pause: Duration, store: impl FnOnce(Site)
             }
             users
         });
+        // Also where a restart fails: nobody would end the stream then.
+        let _ends = Ends([&enough, &over]);
         let mut old: Vec<Broker> = Vec::new();
         for _ in 0..restarts {
             let next = stage.site.take_over();
