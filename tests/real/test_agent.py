@@ -165,7 +165,8 @@ def test_placement_follows_what_the_agents_report(reporting, gateway, farm, host
     assert gateway.placements(ann)[0]["reason"] == "disconnected session there"
     gateway.leave(back.client)
     until(lambda: sessions() == [(host.id, "disconnected")], 20, lambda: f"{sessions()}\n{gateway.process.tail()}")
-    assert [lease["state"] for lease in leases()] == ["lingering"], "a session left behind keeps its lease"
+    # Of an end the store is told a moment later.
+    until(lambda: [lease["state"] for lease in leases()] == ["lingering"], 20, "a session left behind keeps its lease")
 
     gateway.told("sessions", "logoff", host.id, "--user", ann.name)
     until(lambda: leases() == [], 30, lambda: f"{leases()} {sessions()}\n{gateway.process.tail()}")
