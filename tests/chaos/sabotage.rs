@@ -33,7 +33,7 @@ const UNCONDITIONAL: &str = "
 const STANDING: (&str, &str) = ("IF NOT is_behind THEN", "IF true THEN");
 
 /// How long everybody works.
-const LENGTH: Duration = Duration::from_secs(12);
+const LENGTH: Duration = Duration::from_secs(20);
 
 #[test]
 #[ignore = "takes a while: tests/chaos/run"]
