@@ -217,24 +217,31 @@ async fn what_one_placed_counts_at_the_other_before_it_places_anybody() {
     drop(bob);
 }
 
-#[tokio::test]
-async fn a_burst_over_two_replicas_never_fills_a_host_beyond_its_sessions() {
-    let directory = directory(3, "max_sessions = 5");
-    let [one, other] = two(&directory).await;
-    let replicas = [Arc::new(one), Arc::new(other)];
+/// Forty users at once, by turns at each replica, and what each answer comes to.
+async fn crowd<T: Send + 'static>(replicas: &[Arc<Replica>; 2], of: fn(Answer) -> T) -> Vec<T> {
     let mut placing = tokio::task::JoinSet::new();
     for user in 0..40 {
         let replica = Arc::clone(&replicas[user % 2]);
         placing.spawn(async move {
             let (name, tunnel) = (format!("user{user}"), format!("t{user}"));
-            let answer = replica.place(Some(&name), &tunnel).await;
-            // They stay.
-            host(&answer)
-                .map(str::to_owned)
-                .zip(answer.hold.inspect(Hold::stood))
+            of(replica.place(Some(&name), &tunnel).await)
         });
     }
-    let placed = placing.join_all().await;
+    placing.join_all().await
+}
+
+#[tokio::test]
+async fn a_burst_over_two_replicas_never_fills_a_host_beyond_its_sessions() {
+    let directory = directory(3, "max_sessions = 5");
+    let [one, other] = two(&directory).await;
+    let replicas = [Arc::new(one), Arc::new(other)];
+    let placed = crowd(&replicas, |answer| {
+        // They stay.
+        host(&answer)
+            .map(str::to_owned)
+            .zip(answer.hold.inspect(Hold::stood))
+    });
+    let placed = placed.await;
     let placed: Vec<_> = placed.into_iter().flatten().collect();
     for host in ["h0", "h1", "h2"] {
         let here = placed.iter().filter(|(on, _)| on == host).count();
@@ -257,16 +264,7 @@ async fn where_there_is_room_replicas_do_not_stand_in_each_others_way() {
     let directory = directory(3, "max_sessions = 40\nmax_pending_logons = 40");
     let [one, other] = two(&directory).await;
     let behind = Arc::clone(&one.store.behind);
-    let replicas = [Arc::new(one), Arc::new(other)];
-    let mut placing = tokio::task::JoinSet::new();
-    for user in 0..40 {
-        let replica = Arc::clone(&replicas[user % 2]);
-        placing.spawn(async move {
-            let (name, tunnel) = (format!("user{user}"), format!("t{user}"));
-            replica.place(Some(&name), &tunnel).await
-        });
-    }
-    let placed = placing.join_all().await;
+    let placed = crowd(&[Arc::new(one), Arc::new(other)], |answer| answer).await;
     assert!(placed.iter().all(|answer| host(answer).is_some()));
     assert_eq!(behind.load(Ordering::SeqCst), 0);
 }

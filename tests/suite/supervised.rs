@@ -26,6 +26,17 @@ impl Manager {
         Self { socket, folder }
     }
 
+    /// A scene of one host whose broker is ready, and says so often that it lives.
+    fn looks_after(&self, watchdog_usec: &str) -> Stage {
+        let guacd = ScriptedGuacd::polite(Names::rdp("1.6.0"));
+        let stage = Stage::adjusted(guacd, 1, |site| {
+            site.knowing("NOTIFY_SOCKET", self.path())
+                .knowing("WATCHDOG_USEC", watchdog_usec)
+        });
+        self.hear("READY=1");
+        stage
+    }
+
     /// Says something to it, which fails where it would have to wait.
     fn another_word(&self) -> impl Fn() -> std::io::Result<usize> {
         let (path, teller) = (self.path(), UnixDatagram::unbound().unwrap());
@@ -55,12 +66,7 @@ impl Manager {
 #[test]
 fn the_manager_hears_that_we_are_ready_that_we_live_and_that_we_stop() {
     let manager = Manager::new();
-    let guacd = ScriptedGuacd::polite(Names::rdp("1.6.0"));
-    let mut stage = Stage::adjusted(guacd, 1, |site| {
-        site.knowing("NOTIFY_SOCKET", manager.path())
-            .knowing("WATCHDOG_USEC", "200000")
-    });
-    manager.hear("READY=1");
+    let mut stage = manager.looks_after("200000");
     for _ in 0..3 {
         manager.hear("WATCHDOG=1");
     }
@@ -78,12 +84,7 @@ fn the_manager_hears_that_we_are_ready_that_we_live_and_that_we_stop() {
 #[test]
 fn a_manager_that_reads_no_more_holds_up_neither_a_tunnel_nor_the_end() {
     let manager = Manager::new();
-    let guacd = ScriptedGuacd::polite(Names::rdp("1.6.0"));
-    let stage = Stage::adjusted(guacd, 1, |site| {
-        site.knowing("NOTIFY_SOCKET", manager.path())
-            .knowing("WATCHDOG_USEC", "20000")
-    });
-    manager.hear("READY=1");
+    let stage = manager.looks_after("20000");
     let (mut visitor, mut peer) = stage.desktop(&Visit::office("ann"));
     // Its queue is full when nobody gets a word in any more.
     let full = manager.another_word();
@@ -125,12 +126,7 @@ impl Drop for Successor {
 #[test]
 fn at_sigusr2_a_successor_takes_over_and_the_manager_looks_after_it() {
     let manager = Manager::new();
-    let guacd = ScriptedGuacd::polite(Names::rdp("1.6.0"));
-    let mut stage = Stage::adjusted(guacd, 1, |site| {
-        site.knowing("NOTIFY_SOCKET", manager.path())
-            .knowing("WATCHDOG_USEC", "200000")
-    });
-    manager.hear("READY=1");
+    let mut stage = manager.looks_after("200000");
     let (mut visitor, mut peer) = stage.desktop(&Visit::office("ann"));
     // The successor wants the same port.
     stage.site.listen = format!("address = \"{}\"", stage.broker.address());
