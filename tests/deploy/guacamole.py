@@ -1,13 +1,14 @@
 """What Guacamole says for one connection of one user, and what it hears."""
 
+from wire import Wire
 
-class Guacamole:
+
+class Guacamole(Wire):
     """An open desktop, on a socket that was dialled; `id` is the connection's. `select` is a protocol, or
     the id of a connection to join."""
 
     def __init__(self, socket, select, parameters):
-        self.socket = socket
-        self.read = b""
+        super().__init__(socket)
         self.say("select", select)
         names = self.hear("args")
         for settings in [("size", "640", "480", "96"), ("audio",), ("video",), ("image", "image/png")]:
@@ -17,34 +18,15 @@ class Guacamole:
         # guacd 1.3.0 takes a mouse that moves before its first picture amiss.
         self.hear("sync")
 
-    def say(self, *elements):
-        self.socket.sendall((",".join(f"{len(each)}.{each}" for each in elements) + ";").encode())
-
     def hear(self, opcode):
         """The arguments of the next such instruction; syncs are answered on the way."""
         while True:
-            said, *arguments = self.instruction()
+            said, *arguments = self.next()
             if said == "sync":
                 self.say("sync", arguments[0])
             if said == opcode:
                 return arguments
             assert said != "error", arguments
-
-    def instruction(self):
-        elements = []
-        while True:
-            length, _, rest = self.read.partition(b".")
-            # Lengths count characters; what is counted here is ASCII.
-            if rest and len(rest) > int(length):
-                element, end, self.read = rest[:int(length)], rest[int(length):][:1], rest[int(length) + 1:]
-                elements.append(element.decode())
-                if end == b";":
-                    return elements
-            else:
-                more = self.socket.recv(65536)
-                if not more:
-                    raise EOFError
-                self.read += more
 
     def moves(self, x):
         """The mouse goes there, and frames go on."""

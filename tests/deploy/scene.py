@@ -18,49 +18,12 @@ import pytest
 
 from mounted import BINARY, DEADLINE, eventually
 from rendered import REPO, ran, tool
+from wire import Wire
 
 # An X.224 connection confirm that selects TLS.
 CONFIRM = bytes([3, 0, 0, 19, 14, 0xD0, 0, 0, 0x12, 0x34, 0, 2, 0, 8, 0, 1, 0, 0, 0])
 NAMES = (REPO / "guac-protocol/tests/data/args/rdp-1.6.0.txt").read_text().split()
 PASSWORD = "tRsk4-9fWq-71bd"
-
-
-def instruction(*elements):
-    return (",".join(f"{len(each)}.{each}" for each in elements) + ";").encode()
-
-
-class Wire:
-    """Instructions over a socket; all of it is ASCII."""
-
-    def __init__(self, connection):
-        self.socket = connection
-        self.socket.settimeout(DEADLINE)
-        self.read = b""
-
-    def say(self, *elements):
-        self.socket.sendall(instruction(*elements))
-
-    def next(self):
-        elements = []
-        while True:
-            length, _, rest = self.read.partition(b".")
-            if rest and len(rest) > int(length):
-                element, end, self.read = rest[:int(length)], rest[int(length):][:1], rest[int(length) + 1:]
-                elements.append(element.decode())
-                if end == b";":
-                    return elements
-            else:
-                more = self.socket.recv(65536)
-                if not more:
-                    raise EOFError
-                self.read += more
-
-    def hear(self, opcode):
-        """The arguments of the next such instruction."""
-        while True:
-            said, *arguments = self.next()
-            if said == opcode:
-                return arguments
 
 
 class Listener:

@@ -25,16 +25,7 @@ cannot() { echo "CANNOT: $1"; }
 # What a mirror is called stays on this machine: output gets copied into reports.
 tail_of_log() { tail -n 15 "$log" | sed -E 's#https?://[^ ]+#(mirror)#g'; }
 
-# A fresh Prometheus would start.
-without_services() {
-    local policy=/usr/sbin/policy-rc.d code=0
-    if [ -e "$policy" ]; then "$@"; return; fi
-    printf '#!/bin/sh\nexit 101\n' >"$policy"
-    chmod 755 "$policy"
-    "$@" || code=$?
-    rm -f "$policy"
-    return "$code"
-}
+. "$repo/tests/setup/without_services.sh"
 
 missing=()
 have() { command -v "$1" >/dev/null || missing+=("$2"); }
