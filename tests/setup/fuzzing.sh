@@ -27,7 +27,7 @@ if ! command -v c++ >/dev/null; then
 fi
 if ! cargo fuzz --version >/dev/null 2>&1; then
   echo "installing cargo-fuzz"
-  if ! cargo install --quiet --locked --root "$tools" cargo-fuzz; then
+  if ! CARGO_PROFILE_DEV_DEBUG=0 cargo install --quiet --locked --debug --root "$tools" cargo-fuzz; then
     echo "CANNOT FUZZ: cargo install cargo-fuzz failed"
     exit 10
   fi
