@@ -321,11 +321,11 @@ impl Keeper {
     /// history once a day.
     async fn sweep(&mut self) {
         let now = self.leases.clock.now();
-        let mut swept = Ok(());
-        for key in self.leases.fleet.expire_leases(now) {
-            let expired = self.leases.update(&key, |record| record.expire(now));
-            swept = swept.and(expired.await);
-        }
+        let over = self.leases.fleet.expire_leases(now);
+        let mut swept = self
+            .leases
+            .update_all(over, |record| record.expire(now))
+            .await;
         if self.next_sweep <= Instant::now() {
             self.next_sweep = Instant::now() + DAY;
             self.leases.fleet.forget_people(now);

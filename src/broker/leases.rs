@@ -3,9 +3,17 @@
 
 use std::fmt;
 
+use futures_util::{StreamExt, TryStreamExt, stream};
+
 use super::Leases;
-use crate::placement::{LeaseKey, LeaseRecord};
+use crate::placement::{LeaseKey, LeaseRecord, Timestamp};
 use crate::store::{Footing, Replaced, StoreError, Version, Versioned};
+
+/// Records that are read at a time where all are.
+const PAGE: usize = 1_024;
+
+/// Records that are changed at a time where many are.
+const AT_ONCE: usize = 256;
 
 impl Leases {
     /// The record of a key as it is in the store.
@@ -92,24 +100,85 @@ impl Leases {
         }
     }
 
+    /// The same of many records, of which the store writes those together that
+    /// come together.
+    pub(super) async fn update_all(
+        &self,
+        keys: impl IntoIterator<Item = LeaseKey>,
+        change: impl Fn(&mut LeaseRecord),
+    ) -> Result<(), StoreError> {
+        let changes = stream::iter(keys).map(|key| {
+            let change = &change;
+            async move { self.update(&key, change).await }
+        });
+        changes
+            .buffer_unordered(AT_ONCE)
+            .fold(Ok(()), async |before, changed| before.and(changed))
+            .await
+    }
+
     /// Takes over what an earlier life of this process left behind. In a store
     /// that others write to, a tunnel may be open at another replica: there what
     /// a replica left behind runs out, unrenewed.
     pub(super) async fn adopt(&self) -> Result<(), StoreError> {
-        for (key, known) in self.store.all().await? {
+        let mut pages = self.pages();
+        while let Some(page) = pages.next(self).await? {
             let now = self.clock.now();
-            let mut record = known.record.clone();
-            if !self.store.is_shared() {
-                record.orphan(now);
+            let (mut stays, mut left_behind) = (Vec::new(), Vec::new());
+            for (key, known) in page {
+                match self.orphaned(&known.record, now) {
+                    Some(record) => left_behind.push((key, known.version, record)),
+                    None => stays.push((key, known)),
+                }
             }
-            if record == known.record {
-                self.fleet.note_leases(&key, &known, now);
+            self.fleet.note_stored_leases(&stays, now);
+            for (key, known) in stays {
                 self.heard(&key, known);
-            } else {
-                self.write(&key, known.version, record, None).await?;
             }
+            stream::iter(left_behind)
+                .map(async |(key, version, record)| self.write(&key, version, record, None).await)
+                .buffer_unordered(AT_ONCE)
+                .try_for_each(async |_| Ok(()))
+                .await?;
         }
         Ok(())
+    }
+
+    /// A record as it is to be once the tunnels that wrote it are gone; `None`
+    /// where it stays as it is.
+    fn orphaned(&self, found: &LeaseRecord, now: Timestamp) -> Option<LeaseRecord> {
+        if self.store.is_shared() {
+            return None;
+        }
+        let mut record = found.clone();
+        record.orphan(now);
+        (record != *found).then_some(record)
+    }
+
+    /// All that is stored, a page after the other.
+    pub(super) fn pages(&self) -> Pages {
+        Pages { last: None }
+    }
+}
+
+/// How far somebody has read all records. One that is written meanwhile may be
+/// among them or not.
+pub(super) struct Pages {
+    last: Option<LeaseKey>,
+}
+
+impl Pages {
+    /// The next records in key order; `None` where there are no more.
+    pub(super) async fn next(
+        &mut self,
+        of: &Leases,
+    ) -> Result<Option<Vec<(LeaseKey, Versioned)>>, StoreError> {
+        let page = of.store.after(self.last.as_ref(), PAGE).await?;
+        let Some((last, _)) = page.last() else {
+            return Ok(None);
+        };
+        self.last = Some(last.clone());
+        Ok(Some(page))
     }
 }
 

@@ -22,6 +22,7 @@ mod doubt;
 mod names;
 mod reload;
 mod reports;
+mod start;
 mod visits;
 mod waiting;
 
@@ -130,10 +131,6 @@ impl Store for Contended {
         most: usize,
     ) -> StoreAnswer<'a, Vec<(LeaseKey, Versioned)>> {
         self.inner.after(key, most)
-    }
-
-    fn all(&self) -> StoreAnswer<'_, Vec<(LeaseKey, Versioned)>> {
-        self.inner.all()
     }
 }
 
@@ -401,7 +398,7 @@ async fn an_open_tunnel_whose_lease_was_lost_claims_it_again() {
     house
         .lease_becomes("ann", Some(("a", LeaseState::Claimed)))
         .await;
-    let (key, known) = house.store.all().await.unwrap().remove(0);
+    let (key, known) = house.store.after(None, 10_000).await.unwrap().remove(0);
     let lost = house
         .store
         .replace(&key, known.version, LeaseRecord::default(), None);
@@ -447,5 +444,9 @@ async fn a_lease_that_ran_out_leaves_the_store() {
     assert_eq!(record.views(house.broker.clock.now()).count(), 0);
     // Where she was last is no lease, and goes in its own time.
     house.broker.leases.sweep(far + HISTORY).await.unwrap();
-    assert_eq!(house.store.all().await.unwrap(), [], "history ends, too");
+    assert_eq!(
+        house.store.after(None, 10_000).await.unwrap(),
+        [],
+        "history ends, too"
+    );
 }

@@ -34,16 +34,22 @@ impl Fleet {
     /// is known. A lease with an open tunnel is no lingering one: the tunnel is
     /// counted by itself.
     pub fn note_leases(&self, key: &LeaseKey, known: &Versioned, now: Timestamp) {
+        self.change_if(|state| (state.note_leases(key, known, now), ()));
+    }
+
+    /// The same of what is found stored at the start, of which there may be very
+    /// much: it is in the picture from the next change on that is published. A
+    /// picture between copies all of it that the next one changes.
+    pub fn note_stored_leases<'a>(
+        &self,
+        stored: impl IntoIterator<Item = &'a (LeaseKey, Versioned)>,
+        now: Timestamp,
+    ) {
         self.change_if(|state| {
-            let polled = state.polled;
-            let is_news = match &state.sharing {
-                Some(_) => state.gates.leases.note(key, known.version, polled),
-                None => true,
-            };
-            if is_news {
-                state.note_record(key, &known.record, now);
+            for (key, known) in stored {
+                state.note_leases(key, known, now);
             }
-            (is_news, ())
+            (false, ())
         });
     }
 
@@ -82,6 +88,19 @@ impl State {
         keys.sort();
         keys.dedup();
         keys
+    }
+
+    /// Whether it was news.
+    fn note_leases(&mut self, key: &LeaseKey, known: &Versioned, now: Timestamp) -> bool {
+        let polled = self.polled;
+        let is_news = match &self.sharing {
+            Some(_) => self.gates.leases.note(key, known.version, polled),
+            None => true,
+        };
+        if is_news {
+            self.note_record(key, &known.record, now);
+        }
+        is_news
     }
 
     pub(super) fn note_record(&mut self, key: &LeaseKey, record: &LeaseRecord, now: Timestamp) {

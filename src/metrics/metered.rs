@@ -76,10 +76,6 @@ impl<S: Store> Store for Metered<S> {
         self.timed(Operation::List, self.inner.after(key, most))
     }
 
-    fn all(&self) -> Answer<'_, Vec<(LeaseKey, Versioned)>> {
-        self.timed(Operation::All, self.inner.all())
-    }
-
     fn is_shared(&self) -> bool {
         self.inner.is_shared()
     }

@@ -121,8 +121,6 @@ pub enum Operation {
     Replace,
     /// Some lease records are listed.
     List,
-    /// All lease records are read.
-    All,
     /// Decisions are written.
     KeepDecisions,
     /// One decision is read.
@@ -142,11 +140,10 @@ pub enum Operation {
 }
 
 impl Operation {
-    pub(super) const ALL: [Self; 12] = [
+    pub(super) const ALL: [Self; 11] = [
         Self::Read,
         Self::Replace,
         Self::List,
-        Self::All,
         Self::KeepDecisions,
         Self::ReadDecision,
         Self::ListDecisions,
@@ -162,7 +159,6 @@ impl Operation {
             Self::Read => "read",
             Self::Replace => "replace",
             Self::List => "list",
-            Self::All => "all",
             Self::KeepDecisions => "keep-decisions",
             Self::ReadDecision => "read-decision",
             Self::ListDecisions => "list-decisions",

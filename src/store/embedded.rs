@@ -139,10 +139,6 @@ impl Store for Embedded {
         let key = key.cloned();
         Box::pin(self.call(move |answer| Call::Leases(leases::Call::After { key, most, answer })))
     }
-
-    fn all(&self) -> Answer<'_, Vec<(LeaseKey, Versioned)>> {
-        Box::pin(self.call(|answer| Call::Leases(leases::Call::All { answer })))
-    }
 }
 
 impl Changes for Embedded {

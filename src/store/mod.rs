@@ -72,9 +72,6 @@ pub trait Store: Send + Sync + 'static {
         most: usize,
     ) -> Answer<'a, Vec<(LeaseKey, Versioned)>>;
 
-    /// Every record stored, in key order.
-    fn all(&self) -> Answer<'_, Vec<(LeaseKey, Versioned)>>;
-
     /// Whether others may be writing to it: then tunnels that are in it at the
     /// start may be open at another replica.
     fn is_shared(&self) -> bool {

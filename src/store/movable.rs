@@ -238,10 +238,6 @@ impl Store for Movable {
             Call::After(key.cloned(), most), Told::Leases(leases) => leases)
     }
 
-    fn all(&self) -> Answer<'_, Vec<(LeaseKey, Versioned)>> {
-        wherever!(self, store => store.all(), Call::All, Told::Leases(leases) => leases)
-    }
-
     fn is_shared(&self) -> bool {
         self.0.shared.load(Ordering::Relaxed)
     }

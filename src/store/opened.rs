@@ -90,10 +90,6 @@ impl Store for Opened {
         whichever!(self, store => store.after(key, most))
     }
 
-    fn all(&self) -> Answer<'_, Vec<(LeaseKey, Versioned)>> {
-        whichever!(self, store => store.all())
-    }
-
     fn is_shared(&self) -> bool {
         whichever!(self, store => store.is_shared())
     }

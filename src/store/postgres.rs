@@ -106,10 +106,6 @@ impl Store for Postgres {
         Box::pin(self.leases_after(key, most))
     }
 
-    fn all(&self) -> Answer<'_, Vec<(LeaseKey, Versioned)>> {
-        Box::pin(self.all_leases())
-    }
-
     fn is_shared(&self) -> bool {
         true
     }

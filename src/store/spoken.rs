@@ -22,7 +22,6 @@ pub enum Call {
     /// [`Store::after`]
     After(Option<LeaseKey>, usize),
     /// [`Store::all`]
-    All,
     /// [`Changes::changes`]
     Changes(Mark),
     /// [`Archive::keep`]
@@ -80,7 +79,6 @@ pub async fn answer(store: &Movable, writer: u64, call: Call) -> Option<Told> {
             replaced.await.map(Told::Replaced)
         }
         Call::After(key, most) => store.after(key.as_ref(), most).await.map(Told::Leases),
-        Call::All => store.all().await.map(Told::Leases),
         Call::Changes(since) => {
             let changed = store.changes(since).await;
             changed.map(|it| Told::Changed(it.into()))

@@ -1,5 +1,6 @@
 //! How the time for one decision grows with hosts, with sessions that agents
-//! report, and with leases that linger: a newcomer, who is compared with all.
+//! report, and with leases that linger: a newcomer, who is compared with all. And
+//! how the time grows until what an agent reports is in the picture.
 
 #![allow(
     clippy::panic,
@@ -10,12 +11,13 @@ mod farm;
 
 use std::hint::black_box;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use criterion::{BenchmarkGroup, BenchmarkId, Criterion, measurement::WallTime};
+use sessionguard::fleet::Fleet;
 use sessionguard::placement::{
-    Carriers, Claims, HostView, LeaseKey, LeaseRecord, Outcome, People, Probe, Report, Request,
-    Session, SessionState, Snapshot, Timestamp, UserKey, decide,
+    Carriers, Claims, HostId, HostView, LeaseKey, LeaseRecord, Outcome, People, Probe, Report,
+    Request, Session, SessionState, Snapshot, Timestamp, UserKey, decide,
 };
 
 const NOW: Timestamp = Timestamp::from_millis(1_800_000_000_000);
@@ -128,6 +130,45 @@ fn decision(group: &mut BenchmarkGroup<'_, WallTime>, count: u32, size: Size) {
     });
 }
 
+/// The reports of one host after another, each published by itself.
+fn publication(group: &mut BenchmarkGroup<'_, WallTime>, hosts: u32) {
+    let size = Size {
+        hosts,
+        sessions: 20 * hosts,
+        ..Size::default()
+    };
+    let fleet = Fleet::new(farm::loaded(&farm::toml("", hosts, 1)).directory);
+    let reports = (0..hosts).map(|at| {
+        let report = view(size, at).report;
+        (format!("rds-{at}").into(), report)
+    });
+    let mut reports: Vec<(HostId, _)> = reports
+        .filter_map(|(host, report)| Some((host, report?)))
+        .collect();
+    assert_eq!(reports.len(), hosts as usize);
+    let mut now = NOW;
+    let mut at = 0;
+    group.bench_function(BenchmarkId::from_parameter(hosts), |bencher| {
+        bencher.iter_custom(|times| {
+            let mut spent = Duration::ZERO;
+            for _ in 0..times {
+                at = (at + 1) % reports.len();
+                now = now + Duration::from_millis(1);
+                let Some((host, report)) = reports.get_mut(at) else {
+                    panic!("no such host");
+                };
+                (report.received, report.taken) = (now, now);
+                let report = report.clone();
+                let start = Instant::now();
+                let taken = fleet.note_report(host, report, now);
+                spent += start.elapsed();
+                assert!(taken.is_some());
+            }
+            spent
+        });
+    });
+}
+
 fn scales(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("decide, hosts without sessions");
     group.sample_size(20);
@@ -159,6 +200,12 @@ fn scales(criterion: &mut Criterion) {
             ..Size::default()
         };
         decision(&mut group, leases, size);
+    }
+    group.finish();
+    let mut group = criterion.benchmark_group("publish, a report of 20 sessions, hosts");
+    group.sample_size(20);
+    for hosts in [10, 100, 1_000, 10_000] {
+        publication(&mut group, hosts);
     }
     group.finish();
 }

@@ -217,6 +217,7 @@ const OWNED: &[(&str, &str)] = &[
     ("rustix::", "succession entrance"),
     ("sd_notify::", "supervisor"),
     ("moka", "broker replicas"),
+    ("futures_util", "broker"),
 ];
 
 /// The only files that speak HTTP besides those of the room `api`.

@@ -12,8 +12,15 @@ use crate::store::StoreError;
 impl Leases {
     /// Removes from every record what has run out.
     pub(in crate::broker) async fn sweep(&self, now: Timestamp) -> Result<(), StoreError> {
-        for (key, _) in self.store.all().await? {
-            self.update(&key, |record| record.expire(now)).await?;
+        let mut pages = self.pages();
+        while let Some(page) = pages.next(self).await? {
+            let outdated = page.into_iter().filter(|(_, known)| {
+                let mut record = known.record.clone();
+                record.expire(now);
+                record != known.record
+            });
+            let keys = outdated.map(|(key, _)| key);
+            self.update_all(keys, |record| record.expire(now)).await?;
         }
         Ok(())
     }

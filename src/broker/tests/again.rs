@@ -58,10 +58,6 @@ impl Store for Watched {
     ) -> StoreAnswer<'a, Vec<(LeaseKey, Versioned)>> {
         self.inner.after(key, most)
     }
-
-    fn all(&self) -> StoreAnswer<'_, Vec<(LeaseKey, Versioned)>> {
-        self.inner.all()
-    }
 }
 
 const MANY: usize = 1 << 20;

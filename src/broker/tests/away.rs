@@ -78,10 +78,6 @@ impl Store for Shared {
         self.asked(self.inner.after(key, most))
     }
 
-    fn all(&self) -> StoreAnswer<'_, Vec<(LeaseKey, Versioned)>> {
-        self.asked(self.inner.all())
-    }
-
     fn is_shared(&self) -> bool {
         true
     }

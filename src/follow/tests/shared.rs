@@ -138,18 +138,16 @@ impl Store for Shared {
 
     fn after<'a>(
         &'a self,
-        _key: Option<&'a LeaseKey>,
-        _most: usize,
+        key: Option<&'a LeaseKey>,
+        most: usize,
     ) -> Answer<'a, Vec<(LeaseKey, Versioned)>> {
-        self.all()
-    }
-
-    fn all(&self) -> Answer<'_, Vec<(LeaseKey, Versioned)>> {
-        self.ask(|tables| {
+        self.ask(move |tables| {
             let leases = tables.leases.iter();
             let leases = leases.filter(|(_, known)| !known.record.is_empty());
             leases
+                .filter(|(known, _)| key.is_none_or(|key| *known > key))
                 .map(|(key, known)| (key.clone(), known.clone()))
+                .take(most)
                 .collect()
         })
     }

@@ -53,7 +53,7 @@ fn open_here(path: &Path) -> Result<Database, StoreError> {
     check_schema(&database, path)?;
     // A page that is damaged is found now, not by the first user.
     let transaction = database.begin_write().map_err(failed)?;
-    leases::all(&transaction)?;
+    leases::check(&transaction)?;
     transaction.abort().map_err(failed)?;
     Ok(database)
 }

@@ -29,16 +29,13 @@ pub(super) enum Call {
         most: usize,
         answer: Reply<Vec<(LeaseKey, Versioned)>>,
     },
-    All {
-        answer: Reply<Vec<(LeaseKey, Versioned)>>,
-    },
 }
 
 impl Call {
     pub(super) fn needs(&self) -> Commit {
         match self {
             Self::Replace { .. } => Commit::Now,
-            Self::Read { .. } | Self::After { .. } | Self::All { .. } => Commit::Nothing,
+            Self::Read { .. } | Self::After { .. } => Commit::Nothing,
         }
     }
 
@@ -69,7 +66,6 @@ impl Call {
                 let from = key.map_or(Bound::Unbounded, Bound::Excluded);
                 later(some(transaction, from, most), answer, pending)
             }
-            Self::All { answer } => later(all(transaction), answer, pending),
         }
     }
 
@@ -93,7 +89,7 @@ impl Call {
         match self {
             Self::Read { answer, .. } => drop(answer.send(Err(error))),
             Self::Replace { answer, .. } => drop(answer.send(Err(error))),
-            Self::After { answer, .. } | Self::All { answer } => drop(answer.send(Err(error))),
+            Self::After { answer, .. } => drop(answer.send(Err(error))),
         }
     }
 }
@@ -153,6 +149,17 @@ pub(super) fn all(
     transaction: &WriteTransaction,
 ) -> Result<Vec<(LeaseKey, Versioned)>, StoreError> {
     some(transaction, Bound::Unbounded, usize::MAX)
+}
+
+/// Reads them all, and keeps none: there may be very many.
+pub(super) fn check(transaction: &WriteTransaction) -> Result<(), StoreError> {
+    let leases = transaction.open_table(LEASES).map_err(failed)?;
+    for row in leases.iter().map_err(failed)? {
+        let (_, stored) = row.map_err(failed)?;
+        let (version, json) = stored.value();
+        decode(version, json)?;
+    }
+    Ok(())
 }
 
 fn some(

@@ -9,9 +9,6 @@ use super::asking::{Answered, Statement};
 use crate::placement::{LeaseKey, LeaseRecord, Standing, Timestamp};
 use crate::store::{Footing, Replaced, StoreError, Version, Versioned};
 
-/// Rows read at a time where all are wanted: an answer has its time.
-const PAGE: usize = 2_000;
-
 const NOW: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint";
 
 const READ: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint, l.version, l.record \
@@ -85,20 +82,6 @@ impl Postgres {
             }
         }
         Ok(found)
-    }
-
-    /// Page by page: nobody changes a record on the strength of this alone.
-    pub(super) async fn all_leases(&self) -> Result<Vec<(LeaseKey, Versioned)>, StoreError> {
-        let mut all: Vec<(LeaseKey, Versioned)> = Vec::new();
-        loop {
-            let last = all.last().map(|(key, _)| key);
-            let page = self.leases_after(last, PAGE).await?;
-            let is_last = page.len() < PAGE;
-            all.extend(page);
-            if is_last {
-                return Ok(all);
-            }
-        }
     }
 
     pub(super) async fn replace_lease(

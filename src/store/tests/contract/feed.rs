@@ -143,7 +143,7 @@ pub(in crate::store::tests) async fn what_many_write_at_once_is_told_in_order_an
     done.store(true, Ordering::SeqCst);
     let mut known = reader.await.unwrap();
     known.retain(|_, versioned| !versioned.record.is_empty());
-    let all = one.all().await.unwrap();
+    let all = one.after(None, 10_000).await.unwrap();
     assert_eq!(known.into_iter().collect::<Vec<_>>(), all);
 }
 

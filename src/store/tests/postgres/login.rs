@@ -118,7 +118,7 @@ async fn with_tls_the_certificate_is_looked_at() {
     };
     let own = server.certificate();
     let store = opened(&tls(&own, "db.example.com")).await.unwrap();
-    store.all().await.unwrap();
+    store.after(None, 10_000).await.unwrap();
     let secured = "SELECT bool_and(ssl) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) \
                    WHERE application_name = 'sessionguard' AND datname = current_database()";
     assert_eq!(server.psql(&settings.database, secured), "t");

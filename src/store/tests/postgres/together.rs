@@ -130,7 +130,7 @@ async fn no_statement_has_a_name_and_no_setting_or_lock_outlives_it() {
     let ann = key("ann");
     let written = store.replace(&ann, Version::ABSENT, record("a", "t1"), None);
     written.await.unwrap();
-    store.all().await.unwrap();
+    store.after(None, 10_000).await.unwrap();
     Documents::documents(&store, Kind::Mode).await.unwrap();
     let log = server.log();
     assert!(
