@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{info, warn};
 
-use super::LAST_WORDS;
+use super::running::LAST_WORDS;
 use crate::replicas::Predecessors;
 
 /// Waits for the tunnels to end by themselves, then makes them. Processes that we

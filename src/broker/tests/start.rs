@@ -12,7 +12,7 @@ const STOOD: u64 = 300;
 
 fn left(nth: u64, now: Timestamp) -> (LeaseKey, LeaseRecord) {
     let user = UserKey::new(&format!("user{nth}"), "").unwrap();
-    let (host, tunnel) = (if nth % 2 == 0 { "a" } else { "b" }, "gone".into());
+    let (host, tunnel) = (if nth.is_multiple_of(2) { "a" } else { "b" }, "gone".into());
     let mut record = LeaseRecord::default();
     let claimed = record.claim(&"office".into(), &host.into(), &tunnel, Trust::Plain, now);
     assert!(claimed);
