@@ -8,8 +8,8 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use super::gate::Gate;
 use super::guests::Guest;
+use super::writings::Writings;
 use super::{Fleet, Poll, State};
 use crate::placement::{HostId, LeaseKey, Orders, ReplicaId, Standing, Timestamp};
 use crate::store::{Version, Versioned};
@@ -22,10 +22,10 @@ pub(super) struct Sharing {
 
 /// Which writings are in the picture.
 #[derive(Debug, Default)]
-pub(super) struct Gates {
-    pub(super) leases: Gate<LeaseKey>,
-    pub(super) orders: Gate<HostId>,
-    guests: Gate<ReplicaId>,
+pub(super) struct AllWritings {
+    pub(super) leases: Writings<LeaseKey>,
+    pub(super) orders: Writings<HostId>,
+    guests: Writings<ReplicaId>,
 }
 
 /// What is stored, and which writing of it that is; `None`: it was removed.
@@ -80,7 +80,7 @@ impl State {
             changed |= self.forget_missing(poll, &news);
         }
         for (key, known) in &news.leases {
-            if self.gates.leases.hear(key, known.version, poll, whole) {
+            if self.writings.leases.hear(key, known.version, poll, whole) {
                 self.note_record(key, &known.record, now);
                 changed = true;
             }
@@ -89,7 +89,7 @@ impl State {
         for (host, known) in news.orders {
             match known {
                 Some((version, known)) => {
-                    if self.gates.orders.hear(&host, version, poll, whole) {
+                    if self.writings.orders.hear(&host, version, poll, whole) {
                         orders.insert(host, known);
                     }
                 }
@@ -101,7 +101,7 @@ impl State {
         for (replica, known) in news.guests {
             let list = match known {
                 Some((version, list)) => self
-                    .gates
+                    .writings
                     .guests
                     .hear(&replica, version, poll, whole)
                     .then_some(list),
@@ -125,14 +125,14 @@ impl State {
     /// What is not told of by a poll of all there is is there no more.
     fn forget_missing(&mut self, poll: Poll, news: &News) -> bool {
         let told: HashSet<_> = news.leases.iter().map(|(key, _)| key).collect();
-        let leases = self.gates.leases.missing(&told, poll);
+        let leases = self.writings.leases.missing(&told, poll);
         leases.iter().for_each(|key| self.take_off(key, |_| true));
         let told: HashSet<_> = news.orders.iter().map(|(host, _)| host).collect();
-        let orders = self.gates.orders.missing(&told, poll);
+        let orders = self.writings.orders.missing(&told, poll);
         let none = orders.iter().map(|host| (host.clone(), Arc::default()));
         self.note_orders(&none.collect());
         let told: HashSet<_> = news.guests.iter().map(|(replica, _)| replica).collect();
-        let guests = self.gates.guests.missing(&told, poll);
+        let guests = self.writings.guests.missing(&told, poll);
         for replica in &guests {
             self.list_guests(replica, Vec::new(), Timestamp::default());
         }

@@ -9,7 +9,6 @@ mod apply;
 mod attempt;
 mod check;
 mod elsewhere;
-mod gate;
 mod guests;
 mod heartbeat;
 mod lookup;
@@ -18,6 +17,7 @@ mod probe;
 mod recorded;
 mod report;
 mod seat;
+mod writings;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -33,15 +33,15 @@ use crate::placement::{
 
 pub use attempt::SeatAttempt;
 pub use check::{Check, Checks};
-use elsewhere::{Gates, Sharing};
+use elsewhere::{AllWritings, Sharing};
 pub use elsewhere::{News, Told};
-pub use gate::Poll;
 pub use guests::Guest;
 use guests::Listed;
 pub use heartbeat::{CommandResult, Figure, Heartbeat, HeartbeatError, ReportedSession};
 pub use probe::Prober;
 use recorded::Recorded;
 pub use seat::Seat;
+pub use writings::Poll;
 
 /// The live picture of every configured host.
 #[derive(Debug)]
@@ -62,7 +62,7 @@ struct State {
     orders: BTreeMap<HostId, Arc<Orders>>,
     /// `None`: the store is ours alone, and nobody else is there.
     sharing: Option<Sharing>,
-    gates: Gates,
+    writings: AllWritings,
     listed: Listed,
     /// Of hosts that are not configured, too.
     standings: BTreeMap<HostId, Standing>,
@@ -95,7 +95,7 @@ impl Fleet {
                 recorded: Recorded::default(),
                 orders: BTreeMap::new(),
                 sharing: None,
-                gates: Gates::default(),
+                writings: AllWritings::default(),
                 listed: Listed::default(),
                 standings: BTreeMap::new(),
                 polled: Poll::default(),

@@ -24,8 +24,8 @@ impl Fleet {
             let polled = state.polled;
             let mut noted = BTreeMap::new();
             for (host, (version, orders)) in orders {
-                if !state.gates.orders.is_beyond(host, *version) {
-                    state.gates.orders.note(host, *version, polled);
+                if !state.writings.orders.is_beyond(host, *version) {
+                    state.writings.orders.note(host, *version, polled);
                     noted.insert(host.clone(), Arc::clone(orders));
                 }
             }

@@ -94,7 +94,7 @@ impl State {
     fn note_leases(&mut self, key: &LeaseKey, known: &Versioned, now: Timestamp) -> bool {
         let polled = self.polled;
         let is_news = match &self.sharing {
-            Some(_) => self.gates.leases.note(key, known.version, polled),
+            Some(_) => self.writings.leases.note(key, known.version, polled),
             None => true,
         };
         if is_news {

@@ -18,7 +18,7 @@ impl Poll {
 
 /// The writings known, by what they are of.
 #[derive(Debug)]
-pub(super) struct Gate<K> {
+pub(super) struct Writings<K> {
     known: HashMap<K, Known>,
 }
 
@@ -30,7 +30,7 @@ struct Known {
     polled: Poll,
 }
 
-impl<K> Default for Gate<K> {
+impl<K> Default for Writings<K> {
     fn default() -> Self {
         Self {
             known: HashMap::new(),
@@ -38,7 +38,7 @@ impl<K> Default for Gate<K> {
     }
 }
 
-impl<K: Eq + Hash + Clone> Gate<K> {
+impl<K: Eq + Hash + Clone> Writings<K> {
     /// Whether what was read or written here is to be taken over.
     pub(super) fn note(&mut self, key: &K, version: Version, polled: Poll) -> bool {
         let new = Known { version, polled };
@@ -102,30 +102,33 @@ mod tests {
     #[test]
     fn what_comes_late_puts_nothing_older_in_place() {
         let [first, second, _] = SOME;
-        let mut gate = Gate::default();
-        assert!(gate.hear(&"a", Version::nth(5), first, false));
+        let mut writings = Writings::default();
+        assert!(writings.hear(&"a", Version::nth(5), first, false));
         assert!(
-            !gate.hear(&"a", Version::nth(5), first, false),
+            !writings.hear(&"a", Version::nth(5), first, false),
             "told again"
         );
         // We wrote while the second poll was under way.
-        assert!(gate.note(&"a", Version::nth(7), second));
-        assert!(!gate.hear(&"a", Version::nth(6), second, false));
-        assert!(!gate.hear(&"a", Version::nth(6), second, true));
-        assert!(gate.missing(&HashSet::new(), second).is_empty());
-        assert!(gate.hear(&"a", Version::nth(8), second, false));
-        assert!(!gate.note(&"a", Version::nth(7), second), "read before");
+        assert!(writings.note(&"a", Version::nth(7), second));
+        assert!(!writings.hear(&"a", Version::nth(6), second, false));
+        assert!(!writings.hear(&"a", Version::nth(6), second, true));
+        assert!(writings.missing(&HashSet::new(), second).is_empty());
+        assert!(writings.hear(&"a", Version::nth(8), second, false));
+        assert!(!writings.note(&"a", Version::nth(7), second), "read before");
     }
 
     #[test]
     fn what_a_database_lost_is_lost_here_too() {
         let [first, second, third] = SOME;
-        let mut gate = Gate::default();
-        assert!(gate.note(&"a", Version::nth(7), first));
-        assert!(gate.note(&"b", Version::nth(8), first));
-        assert!(!gate.hear(&"a", Version::nth(6), second, false));
-        assert!(gate.hear(&"a", Version::nth(6), second, true));
-        assert_eq!(gate.missing(&HashSet::from([&"a"]), second), ["b"]);
-        assert!(gate.hear(&"b", Version::nth(3), third, false), "it is new");
+        let mut writings = Writings::default();
+        assert!(writings.note(&"a", Version::nth(7), first));
+        assert!(writings.note(&"b", Version::nth(8), first));
+        assert!(!writings.hear(&"a", Version::nth(6), second, false));
+        assert!(writings.hear(&"a", Version::nth(6), second, true));
+        assert_eq!(writings.missing(&HashSet::from([&"a"]), second), ["b"]);
+        assert!(
+            writings.hear(&"b", Version::nth(3), third, false),
+            "it is new"
+        );
     }
 }
