@@ -11,8 +11,13 @@ use crate::instruction::{Instruction, Side};
 use crate::shown::Word;
 
 /// The id of a connection in guacd: `$` and a UUID. It may be logged.
+// Where it lies: a tunnel has several for as long as it lives.
+// INVARIANT: `$` and a UUID, so ASCII.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ConnectionId(String);
+pub struct ConnectionId([u8; ID_BYTES]);
+
+/// `$` and a UUID's digits, with dashes between.
+const ID_BYTES: usize = 37;
 
 impl ConnectionId {
     /// Reads `$` and a UUID in its form of 8-4-4-4-12 hexadecimal digits, in either case.
@@ -21,56 +26,79 @@ impl ConnectionId {
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let uuid = text.strip_prefix('$')?;
-        is_uuid(uuid).then(|| Self(text.to_owned()))
+        Self::from_uuid_text(uuid)
     }
 
     /// Makes an id of a UUID's text, without the `$`; `None` if it is not 8-4-4-4-12.
     #[must_use]
     pub fn from_uuid_text(uuid: &str) -> Option<Self> {
-        is_uuid(uuid).then(|| Self(format!("${uuid}")))
+        let digits = <[u8; ID_BYTES - 1]>::try_from(uuid.as_bytes()).ok()?;
+        is_uuid(uuid).then(|| Self::of(digits))
     }
 
     /// Makes an id of a UUID's 128 bits, most significant first; always a well-formed one.
     #[must_use]
     pub fn from_bits(uuid: u128) -> Self {
-        let digits = format!("{uuid:032x}");
-        let mut text = String::with_capacity(37);
-        for (at, digit) in digits.chars().enumerate() {
-            match at {
-                0 => text.push('$'),
-                8 | 12 | 16 | 20 => text.push('-'),
-                _ => {}
+        const LAST: u32 = 31;
+        let mut left = 0;
+        Self::of(std::array::from_fn(|at| {
+            if is_dash(at) {
+                return b'-';
             }
-            text.push(digit);
-        }
+            let digit = uuid >> (4 * (LAST - left)) & 0xf;
+            left += 1;
+            match u8::try_from(digit) {
+                Ok(digit @ 0..=9) => b'0' + digit,
+                Ok(digit) => b'a' + (digit - 10),
+                // Four bits are no more than that.
+                Err(_) => b'0',
+            }
+        }))
+    }
+
+    fn of(uuid: [u8; ID_BYTES - 1]) -> Self {
+        let mut text = [b'$'; ID_BYTES];
+        text.iter_mut()
+            .skip(1)
+            .zip(uuid)
+            .for_each(|(to, digit)| *to = digit);
         Self(text)
     }
 
     /// The id as it stands on the wire, `$` included.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        &self.0
+        // It is ASCII.
+        std::str::from_utf8(&self.0).unwrap_or_default()
     }
 }
 
 impl fmt::Display for ConnectionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(self.as_str())
     }
 }
 
 impl fmt::Debug for ConnectionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(self.as_str())
     }
 }
 
 fn is_uuid(text: &str) -> bool {
     text.len() == 36
-        && text.bytes().enumerate().all(|(at, byte)| match at {
-            8 | 13 | 18 | 23 => byte == b'-',
-            _ => byte.is_ascii_hexdigit(),
-        })
+        && text
+            .bytes()
+            .enumerate()
+            .all(|(at, byte)| match is_dash(at) {
+                true => byte == b'-',
+                false => byte.is_ascii_hexdigit(),
+            })
+}
+
+/// Whether a dash stands there in a UUID's text.
+fn is_dash(at: usize) -> bool {
+    matches!(at, 8 | 13 | 18 | 23)
 }
 
 /// Whether the first element of `args` is a protocol version: `VERSION_n_n_n`.
