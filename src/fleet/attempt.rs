@@ -15,7 +15,7 @@ impl Seat {
             let mut closed = false;
             state.host(host, |view| {
                 if let Some(tunnel) = view.tunnels.iter_mut().find(|t| t.tunnel == self.tunnel) {
-                    tunnel.stood = Some(now);
+                    Arc::make_mut(tunnel).stood = Some(now);
                     closed = view.attempt_stood(now);
                 }
             });
@@ -41,7 +41,7 @@ impl Seat {
         Some(SeatAttempt {
             fleet: Arc::clone(&self.fleet),
             host: self.host.clone(),
-            tunnel: tunnel.clone(),
+            tunnel: Arc::clone(tunnel),
         })
     }
 }
@@ -52,7 +52,7 @@ impl Seat {
 pub struct SeatAttempt {
     fleet: Arc<Fleet>,
     host: HostId,
-    tunnel: TunnelView,
+    tunnel: Arc<TunnelView>,
 }
 
 impl SeatAttempt {

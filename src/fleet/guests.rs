@@ -2,6 +2,7 @@
 //! believed, or on the way past us. Each replica tells the others by a list.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -115,7 +116,7 @@ impl State {
         for guest in guests {
             let (host, view) = guest.view(now);
             tunnels.push((host.clone(), view.tunnel.clone()));
-            self.host(&host, |known| known.tunnels.push(view));
+            self.host(&host, |known| known.tunnels.push(Arc::new(view)));
         }
         if !tunnels.is_empty() {
             let list = List {

@@ -213,7 +213,7 @@ impl State {
     fn tunnel(&mut self, host: &HostId, id: &TunnelId, change: impl FnOnce(&mut TunnelView)) {
         self.host(host, |view| {
             if let Some(known) = view.tunnels.iter_mut().find(|t| &t.tunnel == id) {
-                change(known);
+                change(Arc::make_mut(known));
             }
         });
     }

@@ -134,11 +134,11 @@ impl State {
                 let tunnel = open.tunnel.tunnel.clone();
                 let view = self.snapshot.hosts.get(&open.host);
                 // Ours is counted by its seat, whatever its record says.
-                let is_ours = |t: &TunnelView| !t.elsewhere && t.tunnel == tunnel;
+                let is_ours = |t: &Arc<TunnelView>| !t.elsewhere && t.tunnel == tunnel;
                 if view.is_some_and(|view| view.tunnels.iter().any(is_ours)) {
                     continue;
                 }
-                self.host(&open.host, |view| view.tunnels.push(open.tunnel));
+                self.host(&open.host, |view| view.tunnels.push(Arc::new(open.tunnel)));
                 put.elsewhere.push((open.host, tunnel, open.until));
             }
         }

@@ -83,14 +83,14 @@ impl State {
         self.host(&placement.host, |known| {
             // Copied with the picture each time: room for more is never used.
             known.tunnels.reserve_exact(1);
-            known.tunnels.push(view);
+            known.tunnels.push(Arc::new(view));
         });
         Some(placement.host.clone())
     }
 }
 
 impl Seat {
-    fn update(&self, change: impl FnOnce(&mut Vec<TunnelView>)) {
+    fn update(&self, change: impl FnOnce(&mut Vec<Arc<TunnelView>>)) {
         let host = &self.host;
         self.fleet
             .change(|state| state.host(host, |view| change(&mut view.tunnels)));

@@ -201,7 +201,7 @@ fn a_picture_tells_of_reports_leases_and_of_configured_hosts_alone() {
         elsewhere: false,
     };
     // Two tunnels of one user are one lease, however far each is.
-    view.tunnels = vec![tunnel(None), tunnel(Some(now))];
+    view.tunnels = vec![Arc::new(tunnel(None)), Arc::new(tunnel(Some(now)))];
     let lingers = |user: &str| LeaseKey::of_user(&UserKey::new(user, "").unwrap());
     let lingering = std::sync::Arc::make_mut(&mut view.lingering);
     lingering.insert(LeaseKey::of_user(&ann), ends);
@@ -281,6 +281,7 @@ fn hosts_of_a_farm_are_open_full_or_out_and_seats_are_counted_where_each_has_a_b
                     stood: Some(now),
                     elsewhere: false,
                 })
+                .map(Arc::new)
                 .collect();
             snapshot.hosts.insert(id, Arc::new(view));
         }

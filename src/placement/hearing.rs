@@ -9,6 +9,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::aim::Trust;
@@ -137,8 +138,9 @@ impl HostView {
         let (Some(report), Some(user)) = (&self.report, &tunnel.user) else {
             return false;
         };
-        let explains =
-            |other: &TunnelView| other.tunnel != tunnel.tunnel && other.user.as_ref() == Some(user);
+        let explains = |other: &Arc<TunnelView>| {
+            other.tunnel != tunnel.tunnel && other.user.as_ref() == Some(user)
+        };
         tunnel.trust == Trust::Doubtful
             && !tunnel.elsewhere
             && tunnel.stood.is_some()
@@ -205,7 +207,8 @@ fn left_leases(
     let taken = report.taken;
     for (key, until) in view.lingering.iter().filter(|(_, until)| **until > now) {
         let user = key.user();
-        let open = |t: &TunnelView| t.key.as_ref() == Some(key) || t.user.as_ref() == Some(&user);
+        let open =
+            |t: &Arc<TunnelView>| t.key.as_ref() == Some(key) || t.user.as_ref() == Some(&user);
         if !was_left_by(*until, rules.lease, taken)
             || report.shows(&user)
             || view.tunnels.iter().any(open)

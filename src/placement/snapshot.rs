@@ -69,8 +69,9 @@ pub struct HostView {
     /// Users its agent reports whom we did not take there, as far as that speaks
     /// against it.
     pub strangers: Strangers,
-    /// The tunnels to this host, pending and stood, at whichever replica.
-    pub tunnels: Vec<TunnelView>,
+    /// The tunnels to this host, pending and stood, at whichever replica. Shared
+    /// by pictures, each by itself.
+    pub tunnels: Vec<Arc<TunnelView>>,
     /// Leases that linger here without a tunnel, with their ends. Shared by
     /// pictures: there are many, and most changes are of something else.
     pub lingering: Arc<BTreeMap<LeaseKey, Timestamp>>,

@@ -174,7 +174,8 @@ impl HostView {
 
     /// The same of a user we know.
     fn has(&self, user: &UserKey, now: Timestamp) -> bool {
-        let theirs = |t: &TunnelView| t.trust != Trust::Doubtful && t.user.as_ref() == Some(user);
+        let theirs =
+            |t: &Arc<TunnelView>| t.trust != Trust::Doubtful && t.user.as_ref() == Some(user);
         let mut left = self.lingering.iter().filter(|(_, until)| **until > now);
         self.tunnels.iter().any(theirs) || left.any(|(key, _)| key.user() == *user)
     }

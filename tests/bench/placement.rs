@@ -107,7 +107,7 @@ fn report(host: u32) -> Report {
     }
 }
 
-fn tunnels(host: u32, count: u32) -> Vec<TunnelView> {
+fn tunnels(host: u32, count: u32) -> Vec<Arc<TunnelView>> {
     let tunnel = |nth| TunnelView {
         trust: Trust::Plain,
         tunnel: format!("t{host}x{nth}").into(),
@@ -119,7 +119,7 @@ fn tunnels(host: u32, count: u32) -> Vec<TunnelView> {
         stood: Some(NOW),
         elsewhere: false,
     };
-    (0..count).map(tunnel).collect()
+    (0..count).map(tunnel).map(Arc::new).collect()
 }
 
 fn view(host: u32, known: Known) -> HostView {

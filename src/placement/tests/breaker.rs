@@ -370,7 +370,7 @@ fn half_open_one_tunnel_tries_and_the_others_go_elsewhere_meanwhile() {
     assert_eq!(trying.candidate("a").exclusion, Some(Exclusion::Breaker));
     // Who is asked for a password for minutes bars nobody.
     let slow = ill(70).pending("cid").view(|view| {
-        view.tunnels.last_mut().unwrap().since = ago(60);
+        Arc::make_mut(view.tunnels.last_mut().unwrap()).since = ago(60);
     });
     let world = farm("office").with(slow);
     assert_eq!(world.ask("dan"), on("a", Reason::Score));

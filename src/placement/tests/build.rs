@@ -182,7 +182,7 @@ impl World {
         }
         for tunnel in &mut view.tunnels {
             if tunnel.farm.as_str().is_empty() {
-                tunnel.farm = farm.clone();
+                Arc::make_mut(tunnel).farm = farm.clone();
             }
         }
         self.hosts.push((host, view));

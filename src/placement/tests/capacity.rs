@@ -1,6 +1,8 @@
 //! How full a host is and how full it may be: users, logons under way, and
 //! what either does to newcomers and to those who come back.
 
+use std::sync::Arc;
+
 use super::build::*;
 use crate::placement::Reason::{Lease, Reconnect, Score, Tunnel};
 use crate::placement::SessionState::*;
@@ -70,7 +72,9 @@ fn a_user_occupies_a_host_once_however_many_ways_they_are_seen() {
 
 #[test]
 fn a_logon_is_under_way_until_the_session_is_seen_and_sixty_seconds_at_most() {
-    let since = |seconds| move |view: &mut HostView| view.tunnels[0].since = ago(seconds);
+    let since = |seconds| {
+        move |view: &mut HostView| Arc::make_mut(&mut view.tunnels[0]).since = ago(seconds)
+    };
     for (what, a, expected) in [
         ("claimed", agent().pending("u"), 1),
         ("stood, not seen", agent().stood("u", 30), 1),

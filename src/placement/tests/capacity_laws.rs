@@ -98,7 +98,7 @@ impl Rush {
                 elsewhere: false,
             };
             let at = HOSTS.iter().position(|id| *id == placement.host.as_str());
-            self.host(at.unwrap()).tunnels.push(view);
+            self.host(at.unwrap()).tunnels.push(Arc::new(view));
         }
         decision
     }
@@ -113,7 +113,9 @@ impl Rush {
             }
             Event::Stands(n) => {
                 if let Some((host, at)) = pick(n) {
-                    self.host(host).tunnels[at].stood.get_or_insert(now);
+                    Arc::make_mut(&mut self.host(host).tunnels[at])
+                        .stood
+                        .get_or_insert(now);
                 }
             }
             Event::Ends(n) => {

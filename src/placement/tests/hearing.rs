@@ -1,5 +1,7 @@
 //! What a report means for tunnels and for leases left behind.
 
+use std::sync::Arc;
+
 use super::build::*;
 use crate::placement::SessionState::*;
 use crate::placement::*;
@@ -177,8 +179,8 @@ fn who_is_elsewhere_takes_the_lease_along() {
 fn a_logon_in_doubt_is_shown_by_a_session_that_began_after_it() {
     let doubted = |stood: Option<Timestamp>| {
         host("a").answering().pending_in_doubt("ann").view(|view| {
-            view.tunnels[0].since = ago(20);
-            view.tunnels[0].stood = stood;
+            Arc::make_mut(&mut view.tunnels[0]).since = ago(20);
+            Arc::make_mut(&mut view.tunnels[0]).stood = stood;
         })
     };
     let shown = [Finding::Shown("a 0".into())];
@@ -198,7 +200,8 @@ fn tagged(tags: &[(&str, &str)]) -> HostWords {
         .stood("", 20)
         .stood("", 20)
         .view(|view| {
-            view.tunnels[0].tunnel = "0190b5e4-7d2c-7c11-8a3f-0123456789ab".into();
+            Arc::make_mut(&mut view.tunnels[0]).tunnel =
+                "0190b5e4-7d2c-7c11-8a3f-0123456789ab".into();
         });
     tags.iter().fold(a, |a, (who, name)| {
         a.session(who, Active).view(|view| {
@@ -230,7 +233,10 @@ fn a_tunnel_of_nobodys_is_the_users_whose_session_has_its_mark() {
     assert_eq!(found(&known), [bound("corp\\ann", key)]);
     // A key a resource names the resource.
     let narrow = farm("office")
-        .with(tagged(&[("ann", mark)]).view(|v| v.tunnels[0].resource = Some("sage".into())))
+        .with(
+            tagged(&[("ann", mark)])
+                .view(|v| Arc::make_mut(&mut v.tunnels[0]).resource = Some("sage".into())),
+        )
         .rules(|rules| rules.single_session_per_user = false);
     let key = LeaseKey::of_resource(&user("ann"), &"office".into(), Some(&"sage".into()));
     assert_eq!(found(&narrow), [bound("ann", key)]);

@@ -1,6 +1,8 @@
 //! When a host is believed that somebody has a session there, and when it is
 //! not.
 
+use std::sync::Arc;
+
 use super::build::*;
 use crate::placement::Reason::{Lease, Reconnect, Score};
 use crate::placement::SessionState::*;
@@ -343,7 +345,7 @@ fn a_mistrusted_host_does_not_tell_whose_a_tunnel_is() {
 fn a_mistrusted_host_does_not_confirm_a_login_in_doubt() {
     let words = |words: HostWords| {
         let words = words.session_from("ann", Active, NOW).stood("ann", 5);
-        words.view(|view| view.tunnels[0].trust = Trust::Doubtful)
+        words.view(|view| Arc::make_mut(&mut view.tunnels[0]).trust = Trust::Doubtful)
     };
     let found =
         |words: HostWords| findings(&farm("office").with(words).snapshot(), &"a".into(), NOW);

@@ -1,6 +1,8 @@
 //! An open tunnel decides alone: nobody sits on two hosts, whatever reports,
 //! probes and scores say.
 
+use std::sync::Arc;
+
 use super::build::*;
 use crate::placement::Reason::{Lease, Score, Tunnel};
 use crate::placement::SessionState::*;
@@ -222,7 +224,7 @@ fn with_a_key_a_resource_two_resources_may_be_on_two_hosts() {
     let on_a = |user: &str, resource: &str| {
         let key = LeaseKey::of_resource(&user_key(user), &"office".into(), Some(&resource.into()));
         let mut a = host("a").reporting().cpu(90.0).pending(user);
-        a = a.view(|view| view.tunnels[0].key = Some(key));
+        a = a.view(|view| Arc::make_mut(&mut view.tunnels[0]).key = Some(key));
         both(a).rules(|r| {
             r.single_session_per_user = false;
             r.reconnect_existing = false;

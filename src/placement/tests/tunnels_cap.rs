@@ -1,5 +1,7 @@
 //! How many tunnels one user may have open.
 
+use std::sync::Arc;
+
 use super::build::*;
 use crate::placement::Reason::{Score, Tunnel};
 use crate::placement::*;
@@ -75,7 +77,7 @@ fn a_tunnel_counts_once_by_record_and_fleet_and_in_whatever_farm() {
 fn with_a_key_a_resource_the_bound_is_still_the_users() {
     let key = LeaseKey::of_resource(&user("ann"), &"office".into(), Some(&"sage".into()));
     let a = host("a").answering().pending("ann").view(|view| {
-        view.tunnels[0].key = Some(key);
+        Arc::make_mut(&mut view.tunnels[0]).key = Some(key);
     });
     let world = farm("office").with(a).rules(|r| {
         r.single_session_per_user = false;

@@ -91,7 +91,7 @@ impl Broker {
             stood: None,
             elsewhere: false,
         };
-        self.host(&placement.host, |view| view.tunnels.push(seat));
+        self.host(&placement.host, |view| view.tunnels.push(Arc::new(seat)));
         let Some(key) = decision.key.clone() else {
             return true;
         };
@@ -124,7 +124,7 @@ impl Broker {
     ) {
         self.host(host, |view| {
             if let Some(seat) = view.tunnels.iter_mut().find(|t| t.tunnel == *tunnel) {
-                seat.stood = Some(now);
+                Arc::make_mut(seat).stood = Some(now);
                 view.attempt_stood(now);
             }
         });
@@ -356,7 +356,7 @@ impl Broker {
     ) {
         self.host(host, |view| {
             if let Some(seat) = view.tunnels.iter_mut().find(|t| t.tunnel == *id) {
-                change(seat);
+                change(Arc::make_mut(seat));
             }
         });
     }

@@ -101,7 +101,7 @@ fn forgets_pending(s: &Snapshot, r: &Request, l: &LeaseRecord, now: Timestamp) -
             return;
         }
         for tunnel in &mut view.tunnels {
-            tunnel.since = now - UNSEEN;
+            Arc::make_mut(tunnel).since = now - UNSEEN;
         }
     });
     decide(&blind, r, l, now)
@@ -112,6 +112,7 @@ fn forgets_tunnels(s: &Snapshot, r: &Request, l: &LeaseRecord, now: Timestamp) -
     let right = decide(s, r, l, now);
     let blind = seen(s, |view| {
         for tunnel in &mut view.tunnels {
+            let tunnel = Arc::make_mut(tunnel);
             tunnel.key = tunnel
                 .key
                 .take()

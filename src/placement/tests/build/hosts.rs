@@ -1,6 +1,7 @@
 //! Words for one host.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::{NOW, ago, report, secs, user};
 use crate::placement::*;
@@ -136,13 +137,13 @@ impl HostWords {
     pub(in super::super) fn pending_in_doubt(self, who: &str) -> Self {
         let mut host = self.pending(who);
         let tunnel = host.view.tunnels.last_mut().unwrap();
-        tunnel.trust = Trust::Doubtful;
+        Arc::make_mut(tunnel).trust = Trust::Doubtful;
         host
     }
 
     fn tunnel(mut self, who: &str, stood: Option<Timestamp>) -> Self {
         let user = UserKey::new(who, "");
-        self.view.tunnels.push(TunnelView {
+        self.view.tunnels.push(Arc::new(TunnelView {
             trust: Trust::Plain,
             tunnel: format!("{} {}", self.host.id, self.view.tunnels.len()).into(),
             key: user.as_ref().map(LeaseKey::of_user),
@@ -153,7 +154,7 @@ impl HostWords {
             since: stood.unwrap_or(NOW),
             stood,
             elsewhere: false,
-        });
+        }));
         self
     }
 
