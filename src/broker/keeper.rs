@@ -25,9 +25,10 @@ use tracing::{debug, info, warn};
 
 use super::Leases;
 use crate::audit::Audit;
+use crate::clock::Clock;
 use crate::placement::{
-    FarmId, Finding, HostId, LeaseKey, LeaseRecord, Origin, RENEWAL, Trust, TunnelId, UNSEEN,
-    UserKey,
+    FarmId, Finding, HostId, LeaseKey, LeaseRecord, Origin, RENEWAL, Timestamp, Trust, TunnelId,
+    UNSEEN, UserKey,
 };
 use crate::store::StoreError;
 
@@ -76,12 +77,16 @@ pub struct Keeper {
     watch: Watch,
 }
 
-/// The way to tell the keeper.
+/// The way to tell the keeper. One for all: every tunnel has it.
 #[derive(Debug, Clone)]
-pub(super) struct Tell {
+pub(super) struct Tell(Arc<Way>);
+
+#[derive(Debug)]
+struct Way {
     notes: mpsc::UnboundedSender<Note>,
     /// Room for [`FINDINGS`].
     findings: Arc<Semaphore>,
+    clock: Clock,
 }
 
 /// A tunnel's hold on a lease; dropping it ends the hold.
@@ -102,8 +107,8 @@ pub(super) struct Claim {
     pub(super) tunnel: TunnelId,
     pub(super) user: UserKey,
     pub(super) trust: Trust,
-    /// For other replicas, where there are any.
-    pub(super) origin: Option<Origin>,
+    /// For other replicas, where there are any. Boxed: most have none.
+    pub(super) origin: Option<Box<Origin>>,
 }
 
 /// A tunnel's part in one record.
@@ -198,10 +203,21 @@ impl Tell {
         }
     }
 
+    pub(super) fn now(&self) -> Timestamp {
+        let Self(way) = self;
+        way.clock.now()
+    }
+
+    pub(super) fn clock(&self) -> Clock {
+        let Self(way) = self;
+        way.clock
+    }
+
     fn send(&self, note: Note) {
         // The keeper outlives the tunnels; at the very end of the process there
         // is nobody left to tell, and the lease runs out by itself.
-        let _ = self.notes.send(note);
+        let Self(way) = self;
+        let _ = way.notes.send(note);
     }
 }
 
@@ -252,6 +268,7 @@ impl Drop for Held {
 impl Keeper {
     pub(super) fn new(leases: Arc<Leases>) -> (Self, Tell) {
         let (tell, notes) = mpsc::unbounded_channel();
+        let clock = leases.clock;
         let keeper = Self {
             losses_regained: leases.gate.losses(),
             leases,
@@ -265,10 +282,11 @@ impl Keeper {
             gathered: None,
             watch: Watch::default(),
         };
-        let tell = Tell {
+        let tell = Tell(Arc::new(Way {
             notes: tell,
             findings: Arc::new(Semaphore::new(FINDINGS)),
-        };
+            clock,
+        }));
         (keeper, tell)
     }
 

@@ -130,9 +130,10 @@ pub enum PlaceError {
 pub struct Hold {
     seat: Seat,
     lease: Option<Held>,
-    // After `seat`: a tunnel that is told to be gone is counted no more.
-    _guest: Option<Guest>,
-    clock: Clock,
+    // After `seat`: a tunnel that is told to be gone is counted no more. Boxed:
+    // most have a lease instead.
+    _guest: Option<Box<Guest>>,
+    tell: Tell,
 }
 
 /// An attempt that ended and counts against nobody yet; it may outlive its hold.
@@ -415,7 +416,7 @@ const CHECKED_WITHIN: Duration = Duration::from_secs(1);
 impl Hold {
     /// The RDP connection stood: the lease is good.
     pub fn stood(&self) {
-        self.seat.stood(self.clock.now());
+        self.seat.stood(self.tell.now());
         if let Some(held) = &self.lease {
             held.stood();
         }
@@ -426,13 +427,13 @@ impl Hold {
     /// against the host only beside those of other users and resources. The
     /// place itself is given back by dropping the hold.
     pub fn failed(&self) {
-        self.seat.failed(self.clock.now());
+        self.seat.failed(self.tell.now());
     }
 
     /// The same where guacd ended without a word, which may be its own fault:
     /// for whoever learns later that it was not. `None`: nothing would count.
     pub fn unexplained(&self) -> Option<Unexplained> {
-        let (clock, attempt) = (self.clock, self.seat.attempt()?);
+        let (clock, attempt) = (self.tell.clock(), self.seat.attempt()?);
         Some(Unexplained { attempt, clock })
     }
 }

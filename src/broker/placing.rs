@@ -237,7 +237,8 @@ impl Broker {
             };
         };
         let mut lease = None;
-        if let Some((key, user)) = key.zip(decision.user.clone()) {
+        // The decision's own: what the fleet counts has the same ones.
+        if let Some((key, user)) = decision.key.clone().zip(decision.user.clone()) {
             // Made before the claim: cancelled while the claim is being
             // written, it still gives back what may have been written.
             let held = self.keeper.held(Claim {
@@ -247,7 +248,7 @@ impl Broker {
                 tunnel: tunnel.clone(),
                 user,
                 trust: decision.trust,
-                origin: self.origin(decision.resource.as_ref(), now),
+                origin: self.origin(decision.resource.as_ref(), now).map(Box::new),
             });
             let may_claim = record.claim(farm, &placement.host, tunnel, decision.trust, now);
             let mut claimed = Replaced::Conflict;
@@ -297,15 +298,17 @@ impl Broker {
             course.is_settled_by(held);
             held.claimed();
         }
-        let guest = lease.is_none().then(|| Guest {
-            tunnel: tunnel.clone(),
-            tell: self.keeper.clone(),
+        let guest = lease.is_none().then(|| {
+            Box::new(Guest {
+                tunnel: tunnel.clone(),
+                tell: self.keeper.clone(),
+            })
         });
         answer.hold = seat.map(|seat| Hold {
             seat,
             lease,
             _guest: guest,
-            clock: self.clock,
+            tell: self.keeper.clone(),
         });
         Ok(Round::Answer(Box::new(answer)))
     }

@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
 
+use arcstr::ArcStr;
 use serde::{Deserialize, Serialize};
 use unicode_normalization::UnicodeNormalization;
 
@@ -28,8 +28,8 @@ pub struct Claims {
 /// one name are equal and two names are not.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct UserKey {
-    domain: Option<Arc<str>>,
-    user: Arc<str>,
+    domain: Option<ArcStr>,
+    user: ArcStr,
 }
 
 impl UserKey {
@@ -51,7 +51,7 @@ impl UserKey {
     /// From parts of another key.
     pub(super) fn from_parts(domain: Option<String>, user: String) -> Self {
         Self {
-            domain: domain.map(Arc::from),
+            domain: domain.map(ArcStr::from),
             user: user.into(),
         }
     }
@@ -61,7 +61,7 @@ impl UserKey {
     pub fn qualified_by(mut self, domain: Option<&str>) -> Self {
         if self.domain.is_none() {
             let domain = domain.map(|d| fold(d.trim()));
-            self.domain = domain.filter(|d| !d.is_empty()).map(Arc::from);
+            self.domain = domain.filter(|d| !d.is_empty()).map(ArcStr::from);
         }
         self
     }
@@ -70,9 +70,11 @@ impl UserKey {
     /// stands for. Both columns of `domains` are folded.
     #[must_use]
     pub fn translated(mut self, domains: &BTreeMap<String, String>) -> Self {
-        self.domain = self
-            .domain
-            .map(|domain| domains.get(&*domain).map_or(domain, |to| Arc::from(&**to)));
+        self.domain = self.domain.map(|domain| {
+            domains
+                .get(&*domain)
+                .map_or(domain, |to| ArcStr::from(to.as_str()))
+        });
         self
     }
 
@@ -91,6 +93,11 @@ impl UserKey {
     /// The folded user part.
     pub fn user(&self) -> &str {
         &self.user
+    }
+
+    /// The folded domain and user part, to be kept by others, too.
+    pub(super) fn parts(&self) -> (Option<&ArcStr>, &ArcStr) {
+        (self.domain.as_ref(), &self.user)
     }
 
     /// Whether a reported session is this user's: both parts equal; a session

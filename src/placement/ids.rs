@@ -1,16 +1,16 @@
-//! Names that cannot be swapped: each kind of id is a type of its own.
+//! Names that cannot be swapped: each kind of id is a type of its own. As text of
+//! one word's size, for every open tunnel has dozens of them.
 
-use std::fmt;
-use std::sync::Arc;
-
+use arcstr::ArcStr;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 macro_rules! text_id {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
         #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(transparent)]
-        pub struct $name(Arc<str>);
+        pub struct $name(ArcStr);
 
         impl $name {
             /// The id as text.

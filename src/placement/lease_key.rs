@@ -1,8 +1,8 @@
 //! The key a user's leases are stored under.
 
 use std::fmt;
-use std::sync::Arc;
 
+use arcstr::ArcStr;
 use serde::{Deserialize, Serialize};
 
 use super::identity::UserKey;
@@ -12,7 +12,7 @@ use super::ids::{FarmId, ResourceId};
 /// it is unambiguous whatever the names contain.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct LeaseKey(Arc<str>);
+pub struct LeaseKey(ArcStr);
 
 impl LeaseKey {
     /// One key a user: `single_session_per_user = true`.

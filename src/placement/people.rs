@@ -9,6 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use arcstr::ArcStr;
+
 use super::count::Name;
 use super::identity::UserKey;
 use super::ids::HostId;
@@ -27,11 +29,11 @@ pub struct People {
 
 /// User part to those who go by it.
 // INVARIANT: no list is empty or names a domain twice.
-type Part = BTreeMap<String, Vec<Person>>;
+type Part = BTreeMap<ArcStr, Vec<Person>>;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Person {
-    domain: Option<String>,
+    domain: Option<ArcStr>,
     seen: Timestamp,
     /// On which hosts, and when last, by host. Most are on one, for which a list
     /// takes a tenth of what a map does.
@@ -67,8 +69,10 @@ impl People {
     pub fn remember(&mut self, user: &UserKey, host: &HostId, at: Timestamp) {
         let part = self.parts.entry(Name::of_user(user).index()).or_default();
         let known = Arc::make_mut(part);
+        // Shared with whoever has the key: there are many.
+        let (domain, name) = user.parts();
         let known = known
-            .entry(user.user().to_owned())
+            .entry(name.clone())
             .or_insert_with(|| Vec::with_capacity(1));
         let by_domain = |person: &&mut Person| person.domain.as_deref() == user.domain();
         match known.iter_mut().find(by_domain) {
@@ -77,7 +81,7 @@ impl People {
                 person.was_on(host, at);
             }
             None => known.push(Person {
-                domain: user.domain().map(ToOwned::to_owned),
+                domain: domain.cloned(),
                 seen: at,
                 hosts: vec![(host.clone(), at)],
             }),

@@ -53,6 +53,12 @@ pub async fn accept(
         tls,
         joins_only,
     });
+    // Tunnels outlive the listener; who tells them to end must not keep the gateway.
+    let (told, end) = (Arc::clone(&gateway.tunnels), gateway.end.clone());
+    tokio::spawn(async move {
+        end.cancelled().await;
+        told.end_all();
+    });
     let places = Arc::clone(gateway.limits.connections());
     let receive = |socket: TcpStream, _| {
         let stall = gateway.config.get().limits.stall;
@@ -66,9 +72,9 @@ pub async fn accept(
         let tasks = tunnels.clone();
         Some(move |pass: Pass| async move {
             // Boxed: whoever runs it may keep it twice.
-            let served = Box::pin(gateway.serve(socket, &reception, &pass)).await;
+            let served = Box::pin(gateway.serve(socket, &reception, pass)).await;
             if let Some(relay) = served {
-                tasks.spawn(relay.run(pass));
+                tasks.spawn(relay.run());
             }
         })
     };

@@ -26,12 +26,14 @@ mod resolve;
 mod rewrite;
 mod secure;
 mod stop;
+mod told;
 mod trace;
 
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use arcstr::ArcStr;
 use guac_protocol::{ConnectionId, Event, Instruction, Rest, Select, Side};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -209,21 +211,22 @@ impl Gateway {
         self: &Arc<Self>,
         socket: TcpStream,
         reception: &Reception,
-        pass: &Pass,
+        pass: Pass,
     ) -> Option<Box<Relay>> {
         let listen = &reception.settings;
         let id = TunnelId::from(Uuid::now_v7().to_string());
-        let (peer, end) = (socket.peer_addr().ok(), self.end.child_token());
-        let mut outcome = Outcome::new(self.tunnels.entry(id, peer, end.clone()));
+        let peer = socket.peer_addr().ok();
+        let mut outcome = Outcome::new(self.tunnels.entry(id, peer));
+        let open = Arc::clone(outcome.entry().open());
         let first_byte_by = Instant::now() + listen.first_byte_timeout;
         let opened = secure::open(socket, reception, first_byte_by);
         // Who has not said a word yet has nothing to be waited for.
         let stream = self.stop.run_until_cancelled(Box::pin(opened)).await??;
         let mut line = Line::new(stream);
-        let shaken = self.shake_hands(&mut line, (reception, first_byte_by), pass, &mut outcome);
+        let shaken = self.shake_hands(&mut line, (reception, first_byte_by), &pass, &mut outcome);
         // Boxed, here and below: what waits for a word shall be small, and each
         // wrapper round a future may keep it twice.
-        let shaken = match end.run_until_cancelled(Box::pin(shaken)).await {
+        let shaken = match open.told().unless_told(Box::pin(shaken)).await {
             Some(shaken) => shaken,
             None => Err(outcome.entry().told_to_end()),
         };
@@ -247,7 +250,10 @@ impl Gateway {
             }
         };
         match served {
-            Ok((sockets, ready)) => Some(Relay::new(sockets, ready, outcome, Arc::clone(self))),
+            Ok((sockets, ready)) => {
+                let gateway = Arc::clone(self);
+                Some(Relay::new(sockets, ready, outcome, gateway, pass))
+            }
             Err(error) => {
                 let side = Side::Guacd;
                 self.conclude(&outcome, &Stop::Socket { side, error });
@@ -265,7 +271,7 @@ impl Gateway {
         outcome: &mut Outcome,
     ) -> Result<io::Result<(Sockets, Ready)>, Stop> {
         let (errand, placed) = *placed;
-        let end = outcome.entry().end().clone();
+        let open = Arc::clone(outcome.entry().open());
         let ((given_up, guacd), stop) = match line.into_waiting() {
             Err(broken) => {
                 let (given_up, stop) = *broken;
@@ -275,7 +281,7 @@ impl Gateway {
                 let span = outcome.trace.connection();
                 let attempts = self.attempts(&mut waiting, &errand, placed, outcome);
                 let attempts = attempts.instrument(span);
-                let sought = end.run_until_cancelled(Box::pin(attempts)).await;
+                let sought = open.told().unless_told(Box::pin(attempts)).await;
                 match sought.unwrap_or_else(|| Err(outcome.entry().told_to_end())) {
                     Ok(ready) => {
                         return Ok(waiting.into_sockets().map(|sockets| (sockets, ready)));
@@ -318,7 +324,9 @@ impl Gateway {
         outcome: &mut Outcome,
     ) -> Result<Shaken, Stop> {
         let first = line.first_byte(first_byte_by);
-        let first = self.stop.run_until_cancelled(first).await;
+        let first = self.stop.run_until_cancelled(first);
+        // Who is not listed is told nothing.
+        let first = self.end.run_until_cancelled(first).await.flatten();
         first.unwrap_or(Err(Stop::NothingSent))?;
         outcome.entry().list();
         let span = outcome.begin_trace();
@@ -383,7 +391,7 @@ impl Gateway {
         let mut parameters = read.map_err(|_| Stop::HandshakeTimeout)??;
         lap.done(Phase::Connect);
         let login = Some(line.user_name()).filter(|login| !login.is_empty());
-        let login = login.map(str::to_owned);
+        let login = login.map(ArcStr::from);
         outcome.entry().note(|facts| facts.login = login);
         let now = Instant::now();
         let latest = now + READY_WITHIN.saturating_sub(spent);

@@ -10,9 +10,10 @@ use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio_util::sync::CancellationToken;
+use arcstr::ArcStr;
 
 use super::stop::Stop;
+use super::told::Told;
 use crate::broker::DecisionId;
 use crate::clock::Clock;
 use crate::placement::{FarmId, HostId, ResourceId, Timestamp, TunnelId, UserKey};
@@ -22,6 +23,9 @@ use crate::placement::{FarmId, HostId, ResourceId, Timestamp, TunnelId, UserKey}
 #[derive(Debug)]
 pub struct Tunnels {
     open: Mutex<BTreeMap<TunnelId, Arc<Open>>>,
+    /// All must end. Changed only while `open` is locked, so that none is listed
+    /// without being told.
+    is_over: AtomicBool,
     /// All that were ever open, and the bytes of those that have ended. Changed
     /// only while `open` is locked, so that no byte is missed or counted twice.
     past: Mutex<Totals>,
@@ -48,8 +52,8 @@ pub struct Open {
     facts: Mutex<Facts>,
     to_guacd: AtomicU64,
     to_guacamole: AtomicU64,
-    /// Cancelled once, for good: by whoever ends this tunnel, or all.
-    end: CancellationToken,
+    /// By whoever ends this tunnel, or all.
+    told: Told,
     /// An administrator ended it, not the end of the process.
     by_administrator: AtomicBool,
 }
@@ -73,9 +77,9 @@ pub struct Facts {
     /// What it is.
     pub kind: Kind,
     /// Guacamole's word for what is spoken to the host: `rdp`, `vnc`.
-    pub protocol: Option<String>,
+    pub protocol: Option<ArcStr>,
     /// The Guacamole login, where one was said.
-    pub login: Option<String>,
+    pub login: Option<ArcStr>,
     /// The user, by the identity rules.
     pub user: Option<UserKey>,
     /// The host it was placed on.
@@ -103,18 +107,14 @@ impl Tunnels {
     pub(super) fn new(clock: Clock) -> Arc<Self> {
         Arc::new(Self {
             open: Mutex::default(),
+            is_over: AtomicBool::new(false),
             past: Mutex::default(),
             clock,
         })
     }
 
-    /// A tunnel that is not listed yet; it must end when `end` is cancelled.
-    pub(super) fn entry(
-        self: &Arc<Self>,
-        id: TunnelId,
-        peer: Option<SocketAddr>,
-        end: CancellationToken,
-    ) -> Entry {
+    /// A tunnel that is not listed yet.
+    pub(super) fn entry(self: &Arc<Self>, id: TunnelId, peer: Option<SocketAddr>) -> Entry {
         let open = Open {
             id,
             peer,
@@ -122,13 +122,20 @@ impl Tunnels {
             facts: Mutex::default(),
             to_guacd: AtomicU64::new(0),
             to_guacamole: AtomicU64::new(0),
-            end,
+            told: Told::default(),
             by_administrator: AtomicBool::new(false),
         };
         Entry {
             open: Arc::new(open),
             tunnels: Arc::clone(self),
         }
+    }
+
+    /// Tells all that are listed to end, and whoever will be.
+    pub(super) fn end_all(&self) {
+        let open = self.lock();
+        self.is_over.store(true, Ordering::SeqCst);
+        open.values().for_each(|tunnel| tunnel.told.tell());
     }
 
     /// How many are open.
@@ -207,7 +214,12 @@ impl Open {
     /// twice, whatever it is doing now.
     pub fn end(&self) {
         self.by_administrator.store(true, Ordering::SeqCst);
-        self.end.cancel();
+        self.told.tell();
+    }
+
+    /// Whether it must end, and who hears of it.
+    pub(super) fn told(&self) -> &Told {
+        &self.told
     }
 
     fn lock(&self) -> MutexGuard<'_, Facts> {
@@ -223,6 +235,9 @@ impl Entry {
         let mut listed = self.tunnels.lock();
         if listed.insert(id, open).is_none() {
             self.tunnels.past().connections += 1;
+        }
+        if self.tunnels.is_over.load(Ordering::SeqCst) {
+            self.open.told.tell();
         }
     }
 
@@ -265,9 +280,14 @@ impl Entry {
         self.open.to_guacamole.store(bytes, Ordering::Relaxed);
     }
 
-    /// Cancelled when it must end.
-    pub(super) fn end(&self) -> &CancellationToken {
-        &self.open.end
+    /// The tunnel as it is listed.
+    pub(super) fn open(&self) -> &Arc<Open> {
+        &self.open
+    }
+
+    /// Whether it must end, and who hears of it.
+    pub(super) fn told(&self) -> &Told {
+        self.open.told()
     }
 
     /// Why it must end.
@@ -281,6 +301,7 @@ impl Entry {
 
 impl Drop for Entry {
     fn drop(&mut self) {
+        self.open.told.leave();
         let mut listed = self.tunnels.lock();
         if let Some(ended) = listed.remove(&self.open.id) {
             self.tunnels.past().relayed(&ended);
@@ -309,8 +330,8 @@ impl Default for Facts {
 mod tests {
     use super::*;
 
-    fn entry(tunnels: &Arc<Tunnels>, id: &str, all: &CancellationToken) -> Entry {
-        let entry = tunnels.entry(id.into(), None, all.child_token());
+    fn entry(tunnels: &Arc<Tunnels>, id: &str) -> Entry {
+        let entry = tunnels.entry(id.into(), None);
         entry.list();
         entry
     }
@@ -323,10 +344,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_tunnel_is_listed_until_it_is_dropped() {
-        let (tunnels, all) = (Tunnels::new(Clock::start()), CancellationToken::new());
-        let unlisted = tunnels.entry("0".into(), None, all.child_token());
-        let second = entry(&tunnels, "2", &all);
-        let first = entry(&tunnels, "1", &all);
+        let tunnels = Tunnels::new(Clock::start());
+        let unlisted = tunnels.entry("0".into(), None);
+        let second = entry(&tunnels, "2");
+        let first = entry(&tunnels, "1");
         assert_eq!(ids(&tunnels, None), ["1", "2"]);
         assert_eq!(ids(&tunnels, Some("1")), ["2"]);
         assert_eq!(tunnels.count(), 2);
@@ -339,10 +360,10 @@ mod tests {
 
     #[tokio::test]
     async fn totals_hold_what_is_open_and_what_has_ended() {
-        let (tunnels, all) = (Tunnels::new(Clock::start()), CancellationToken::new());
-        let (one, other) = (entry(&tunnels, "1", &all), entry(&tunnels, "2", &all));
+        let tunnels = Tunnels::new(Clock::start());
+        let (one, other) = (entry(&tunnels, "1"), entry(&tunnels, "2"));
         // A health check never was a tunnel.
-        drop(tunnels.entry("0".into(), None, all.child_token()));
+        drop(tunnels.entry("0".into(), None));
         one.sent_to_guacd(3);
         other.sent_to_guacd(4);
         other.sent_to_guacamole(50);
@@ -361,14 +382,18 @@ mod tests {
 
     #[tokio::test]
     async fn one_is_ended_alone_and_for_good_and_all_are_ended_by_shutdown() {
-        let (tunnels, all) = (Tunnels::new(Clock::start()), CancellationToken::new());
-        let (one, other) = (entry(&tunnels, "1", &all), entry(&tunnels, "2", &all));
+        let tunnels = Tunnels::new(Clock::start());
+        let (one, other) = (entry(&tunnels, "1"), entry(&tunnels, "2"));
         tunnels.find(&"1".into()).unwrap().end();
         // Whoever looks later finds it told.
-        assert!(one.end().is_cancelled() && !other.end().is_cancelled());
+        assert!(one.told().is_told() && !other.told().is_told());
         assert!(matches!(one.told_to_end(), Stop::Ended));
-        all.cancel();
-        assert!(other.end().is_cancelled());
+        let unlisted = tunnels.entry("3".into(), None);
+        tunnels.end_all();
+        assert!(other.told().is_told() && !unlisted.told().is_told());
+        // Who is listed behind it is told, too.
+        unlisted.list();
+        assert!(unlisted.told().is_told());
         assert!(matches!(other.told_to_end(), Stop::Shutdown));
         assert!(matches!(one.told_to_end(), Stop::Ended));
     }

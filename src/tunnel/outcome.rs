@@ -4,6 +4,7 @@
 use std::fmt;
 use std::thread;
 
+use arcstr::literal;
 use guac_protocol::Status;
 use tokio::time::Instant;
 use tracing::{Span, debug, info, warn};
@@ -41,10 +42,6 @@ pub(super) struct Outcome {
     pub(super) phase: Phase,
     /// Hosts that were tried, one that was tried twice counted twice.
     pub(super) attempts: u32,
-    /// Bytes from Guacamole to guacd after the handshake.
-    pub(super) to_guacd: u64,
-    /// Bytes from guacd to Guacamole after the handshake.
-    pub(super) to_guacamole: u64,
     pub(super) trace: Trace,
 }
 
@@ -58,7 +55,6 @@ impl Drop for Outcome {
         if self.entry.has_stood() {
             self.phase = Phase::Stood;
         }
-        (self.to_guacd, self.to_guacamole) = self.entry.bytes();
         self.log(&Stop::Panicked);
     }
 }
@@ -71,8 +67,6 @@ impl Outcome {
             opened: Instant::now(),
             phase: Phase::Handshake,
             attempts: 0,
-            to_guacd: 0,
-            to_guacamole: 0,
             trace: Trace::none(),
         }
     }
@@ -153,7 +147,7 @@ impl Outcome {
         info!(tunnel = %self.tunnel(), protocol, "Passed through");
         self.entry.note(|facts| {
             facts.kind = Kind::PassThrough;
-            facts.protocol = Some(protocol.to_owned());
+            facts.protocol = Some(protocol.into());
             facts.user = user;
         });
     }
@@ -190,7 +184,7 @@ impl Outcome {
     /// The line at the end.
     pub(super) fn log(&self, stop: &Stop) {
         let status = self.told(stop).map(Status::name);
-        let bytes = (self.to_guacd, self.to_guacamole);
+        let bytes = self.entry.bytes();
         let reached = (self.phase, self.attempts);
         self.trace.end((stop, status), reached, bytes);
         self.trace.connection().in_scope(|| self.tell(stop, status));
@@ -203,6 +197,7 @@ impl Outcome {
             return;
         }
         self.log_refusal(stop);
+        let (to_guacd, to_guacamole) = self.entry.bytes();
         info!(
             tunnel = %self.tunnel(),
             by = stop.by(),
@@ -210,8 +205,8 @@ impl Outcome {
             how = %stop,
             status,
             attempts = (self.attempts > 0).then_some(self.attempts),
-            to_guacd = self.to_guacd,
-            to_guacamole = self.to_guacamole,
+            to_guacd,
+            to_guacamole,
             seconds = self.opened.elapsed().as_secs_f64(),
             "Tunnel ended"
         );
@@ -272,7 +267,7 @@ impl Outcome {
 fn decided(facts: &Facts, id: &DecisionId, decision: &Decision, kind: Kind) -> Facts {
     Facts {
         kind,
-        protocol: Some("rdp".to_owned()),
+        protocol: Some(literal!("rdp")),
         user: decision.user.clone(),
         farm: decision.farm.clone(),
         resource: decision.resource.clone(),

@@ -9,11 +9,12 @@
 //! handshake is kept, and what only some need at some time, such as a timer, is
 //! made when they do.
 
+mod task;
 mod watch;
 
 use std::future::poll_fn;
 use std::io;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -32,6 +33,7 @@ use super::stop::Stop;
 use super::{Gateway, Ready};
 use crate::entrance::Pass;
 use crate::tls::Stream;
+use task::Task;
 use watch::Watch;
 
 /// From guacd's goodbye, or our own, to the close: guacd's end of stream may
@@ -55,6 +57,10 @@ pub(super) struct Relay {
     /// It counts as one of guacd's until both are closed.
     counted: Option<Taken>,
     gateway: Arc<Gateway>,
+    /// Kept until both are closed.
+    place: Pass,
+    /// Its task is woken by who tells it to end.
+    is_listening: bool,
 }
 
 /// Guacamole to guacd.
@@ -94,6 +100,7 @@ impl Relay {
         ready: Ready,
         mut outcome: Outcome,
         gateway: Arc<Gateway>,
+        place: Pass,
     ) -> Box<Self> {
         let Ready { hold, issued } = ready;
         outcome.trace.relay();
@@ -133,31 +140,32 @@ impl Relay {
             issued,
             counted,
             gateway,
+            place,
+            is_listening: false,
         })
     }
 
-    /// Relays until one side ends it or it is told to end, and closes both. Its
-    /// place is kept until then.
-    pub(super) async fn run(mut self: Box<Self>, _place: Pass) {
-        let stop = {
-            let end = self.outcome.entry().end().clone();
-            let mut told = pin!(end.cancelled());
-            let mut is_heard = false;
-            let came = poll_fn(|context| {
-                if !is_heard {
-                    // This task is woken by it from here on. Whether it was, is
-                    // cheaper to ask than to hear.
-                    is_heard = true;
-                    let _ = told.as_mut().poll(context);
-                }
-                self.poll(context)
-            });
-            match came.await {
-                Came::Ended(stop) => stop,
-                came => Box::pin(self.say_last(came)).await,
-            }
+    /// Relays until one side ends it or it is told to end, and closes both.
+    pub(super) fn run(self: Box<Self>) -> Task {
+        Task::Relays(self)
+    }
+
+    /// Polled by one task, to the end.
+    fn poll_all(&mut self, context: &mut Context<'_>) -> Poll<Came> {
+        if !self.is_listening {
+            // From here on; whether it was told, is cheaper to ask than to hear.
+            self.is_listening = true;
+            self.outcome.entry().told().listen(context);
+        }
+        self.poll(context)
+    }
+
+    async fn end_after(mut self: Box<Self>, came: Came) {
+        let stop = match came {
+            Came::Ended(stop) => stop,
+            came => self.say_last(came).await,
         };
-        Box::pin(self.end(stop)).await;
+        self.end(stop).await;
     }
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Came> {
@@ -214,7 +222,7 @@ impl Relay {
             last_moment,
         } = &mut self.down;
         let entry = self.outcome.entry();
-        let is_told = entry.end().is_cancelled();
+        let is_told = entry.told().is_told();
         loop {
             if is_told && lane.is_clear() && watch.may_speak() {
                 let stop = entry.told_to_end();
@@ -304,6 +312,7 @@ impl Relay {
             issued,
             counted,
             gateway,
+            place,
             ..
         } = *self;
         // guacd answers a goodbye with one of its own: the first one counts.
@@ -320,8 +329,6 @@ impl Relay {
         }
         // From here on nobody can join, and the seat and the lease are given back.
         drop(issued);
-        outcome.to_guacd = up.bytes;
-        outcome.to_guacamole = down.bytes;
         if down.watch.stood {
             outcome.phase = Phase::Stood;
         }
@@ -329,6 +336,7 @@ impl Relay {
         close_both(&stop, guacamole, guacd).await;
         drop(counted);
         gateway.conclude(&outcome, &stop);
+        drop(place);
     }
 }
 

@@ -25,8 +25,12 @@ use crate::metrics::{self, Attempted};
 use crate::placement::{Decision, HostId, Outcome, TunnelId};
 
 /// Of the connection as a whole, and of its last part; they end with this.
+// `None` where nobody collects them: a tunnel that only waits shall be small.
 #[derive(Debug)]
-pub(super) struct Trace {
+pub(super) struct Trace(Option<Box<Spans>>);
+
+#[derive(Debug)]
+struct Spans {
     // In the order in which they are dropped.
     relay: Span,
     connection: Span,
@@ -35,15 +39,12 @@ pub(super) struct Trace {
 impl Trace {
     /// Nothing was said yet.
     pub(super) fn none() -> Self {
-        Self {
-            relay: Span::none(),
-            connection: Span::none(),
-        }
+        Self(None)
     }
 
     /// The first byte is there; the span of the handshake.
     pub(super) fn begin(&mut self, tunnel: &TunnelId) -> Span {
-        self.connection = info_span!(
+        let connection = info_span!(
             target: "trace",
             parent: None,
             "connection",
@@ -54,19 +55,30 @@ impl Trace {
             attempts = Empty,
             otel.status_code = Empty
         );
-        info_span!(target: "trace", parent: &self.connection, "handshake")
+        let handshake = info_span!(target: "trace", parent: &connection, "handshake");
+        let is_collected = !connection.is_disabled();
+        self.0 = is_collected.then(|| {
+            let relay = Span::none();
+            Box::new(Spans { relay, connection })
+        });
+        handshake
     }
 
     /// For what belongs to the connection and to none of its parts.
     pub(super) fn connection(&self) -> Span {
-        self.connection.clone()
+        let Self(spans) = self;
+        let spans = spans.as_ref();
+        spans.map_or_else(Span::none, |spans| spans.connection.clone())
     }
 
     /// The relay begins.
     pub(super) fn relay(&mut self) {
-        self.relay = info_span!(
+        let Self(Some(spans)) = self else {
+            return;
+        };
+        spans.relay = info_span!(
             target: "trace",
-            parent: &self.connection,
+            parent: &spans.connection,
             "relay",
             to_guacd = Empty,
             to_guacamole = Empty
@@ -80,11 +92,14 @@ impl Trace {
         (phase, attempts): (Phase, u32),
         (to_guacd, to_guacamole): (u64, u64),
     ) {
-        self.relay.record("to_guacd", to_guacd);
-        self.relay.record("to_guacamole", to_guacamole);
+        let Self(Some(spans)) = self else {
+            return;
+        };
+        let Spans { relay, connection } = &**spans;
+        relay.record("to_guacd", to_guacd);
+        relay.record("to_guacamole", to_guacamole);
         // A span ends where it was left last, the connection behind its last line.
-        self.relay.in_scope(|| ());
-        let connection = &self.connection;
+        relay.in_scope(|| ());
         connection.record("by", stop.by());
         connection.record("phase", display(phase));
         if let Some(status) = status {

@@ -49,7 +49,8 @@ impl Drop for Guest {
 impl Tell {
     /// Left out where too many wait already: the next report says it again.
     pub(in crate::broker) fn found(&self, host: &HostId, finding: Finding) {
-        match Arc::clone(&self.findings).try_acquire_owned() {
+        let Self(way) = self;
+        match Arc::clone(&way.findings).try_acquire_owned() {
             Ok(room) => self.send(Note::Found(host.clone(), finding, room)),
             Err(_) => debug!(%host, "What a report means for leases waits for the next one"),
         }
@@ -109,7 +110,7 @@ impl Keeper {
                 farm,
             } => {
                 let claim = Claim {
-                    origin: leases.origin_of(&host, &tunnel),
+                    origin: leases.origin_of(&host, &tunnel).map(Box::new),
                     key,
                     farm,
                     host,

@@ -12,7 +12,8 @@ use crate::tunnel::stop::Stop;
 /// What is read off the stream while it passes.
 pub(super) struct Watch {
     framing: Framing,
-    stood_watch: StoodWatch,
+    /// Until that is known. Boxed: most tunnels have stood long since.
+    stood_watch: Option<Box<StoodWatch>>,
     hold: Option<Hold>,
     pub(super) stood: bool,
     /// guacd's `error` or `disconnect`: the number of the first `error`.
@@ -23,7 +24,7 @@ impl Watch {
     pub(super) fn new(hold: Option<Hold>) -> Self {
         Self {
             framing: Framing::new(),
-            stood_watch: StoodWatch::new(),
+            stood_watch: Some(Box::default()),
             hold,
             stood: false,
             goodbye: None,
@@ -46,7 +47,9 @@ impl Watch {
     fn see(&mut self, bytes: &[u8]) -> Result<(), FramingError> {
         let (stood_watch, goodbye) = (&mut self.stood_watch, &mut self.goodbye);
         let scanned = self.framing.scan(bytes, |seen| {
-            stood_watch.see(seen);
+            if let Some(watch) = stood_watch {
+                watch.see(seen);
+            }
             match seen.opcode() {
                 "error" if goodbye.is_none() => {
                     *goodbye = Some(seen.arg(1).and_then(|code| code.parse().ok()));
@@ -55,11 +58,14 @@ impl Watch {
                 _ => {}
             }
         });
-        self.stood_watch.saw_bytes(bytes.len());
-        if !self.stood && self.stood_watch.verdict() == Verdict::Stood {
-            self.stood = self.hold.is_some();
-            if let Some(hold) = &self.hold {
-                hold.stood();
+        if let Some(watch) = &mut self.stood_watch {
+            watch.saw_bytes(bytes.len());
+            if watch.verdict() == Verdict::Stood {
+                self.stood_watch = None;
+                self.stood = self.hold.is_some();
+                if let Some(hold) = &self.hold {
+                    hold.stood();
+                }
             }
         }
         scanned
