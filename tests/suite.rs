@@ -59,6 +59,7 @@ mod suite {
     mod picture;
     mod placement_wire;
     mod proxy;
+    mod quiet;
     mod refusals;
     mod relay;
     mod reload;

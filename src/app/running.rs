@@ -36,8 +36,12 @@ impl App {
         if let Some((listener, mut watched)) = self.health {
             watched.reload = self.reloading.as_ref().map(|it| it.reload.clone());
             listening = Arc::clone(&watched.listening);
-            let pulse = watched.pulse.clone();
-            background.spawn(stopped.clone().run_until_cancelled_owned(pulse.run()));
+            let (pulse, quiet) = (watched.pulse.clone(), Arc::clone(self.gateway.quiet()));
+            let pulse = pulse.run(move || {
+                let quiet = Arc::clone(&quiet);
+                async move { quiet.answers().await }
+            });
+            background.spawn(stopped.clone().run_until_cancelled_owned(pulse));
             let serving = listener.serve(watched);
             health = serving
                 .inspect_err(|error| warn!(%error, "Health and metrics cannot be served"))

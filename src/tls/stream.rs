@@ -2,6 +2,7 @@
 
 use std::future::poll_fn;
 use std::io::{self, ErrorKind, IoSlice};
+use std::os::fd::AsFd;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -42,6 +43,21 @@ impl Stream {
             Kind::Plain(socket) => socket,
             Kind::Tls(stream) => stream.get_ref().0,
         }
+    }
+
+    /// From here on it is the runtime's that this is called on which wakes whoever
+    /// waits for it. For a moment it has two descriptors.
+    ///
+    /// # Errors
+    /// What the system says; it is then woken as before.
+    pub fn settle(&mut self) -> io::Result<()> {
+        let socket = match &mut self.0 {
+            Kind::Plain(socket) => socket,
+            Kind::Tls(stream) => stream.get_mut().0,
+        };
+        let same = socket.as_fd().try_clone_to_owned()?;
+        *socket = TcpStream::from_std(same.into())?;
+        Ok(())
     }
 
     /// Waits for bytes and takes what has arrived, at most 8 KiB; 0 is the

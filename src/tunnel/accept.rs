@@ -74,7 +74,7 @@ pub async fn accept(
             // Boxed: whoever runs it may keep it twice.
             let served = Box::pin(gateway.serve(socket, &reception, pass)).await;
             if let Some(relay) = served {
-                tasks.spawn(relay.run());
+                tasks.spawn(relay.run(tasks.clone()));
             }
         })
     };

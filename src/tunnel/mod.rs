@@ -19,6 +19,7 @@ mod open;
 mod outcome;
 mod place;
 mod pool;
+mod quiet;
 mod refuse;
 mod registry;
 mod relay;
@@ -61,6 +62,7 @@ pub use open::{Facts, Kind, Open, Totals, Tunnels};
 use outcome::Outcome;
 use pool::Dialled;
 pub use pool::{GuacdStanding, Pool};
+pub use quiet::Quiet;
 use registry::{Owned, Registered, Registry};
 use relay::Relay;
 use resolve::Intent;
@@ -100,6 +102,7 @@ pub struct Gateway {
     /// Those on this machine that have tunnels of an earlier version.
     predecessors: Predecessors,
     tunnels: Arc<Tunnels>,
+    quiet: Arc<Quiet>,
     limits: Arc<Limits>,
     metrics: Arc<Metrics>,
     /// Cancelled when nobody is served anew.
@@ -147,6 +150,7 @@ impl Gateway {
             certificates,
             registry: Arc::default(),
             tunnels: Tunnels::new(clock),
+            quiet: Arc::default(),
             stop: shutdown.stop.clone(),
             end: shutdown.end.clone(),
         }
@@ -203,6 +207,11 @@ impl Gateway {
     /// The tunnels that are open.
     pub fn tunnels(&self) -> &Arc<Tunnels> {
         &self.tunnels
+    }
+
+    /// The threads of quiet tunnels.
+    pub fn quiet(&self) -> &Arc<Quiet> {
+        &self.quiet
     }
 
     /// Shakes hands with one connection of Guacamole; what is left to be done with

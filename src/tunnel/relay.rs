@@ -7,8 +7,9 @@
 //!
 //! A task of its own, since most tunnels wait most of the time: nothing of the
 //! handshake is kept, and what only some need at some time, such as a timer, is
-//! made when they do.
+//! made when they do. Where it runs goes by how much it has to move at a time.
 
+mod loudness;
 mod task;
 mod watch;
 
@@ -20,19 +21,23 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use guac_protocol::{Framing, Rest, Side, Status};
+use tokio::runtime::Handle;
 use tokio::time::{Sleep, sleep, timeout};
+use tokio_util::task::TaskTracker;
 use tracing::debug;
 
 use super::attempts::blames;
 use super::lane::{Broken, Lane};
 use super::outcome::{Outcome, Phase};
 use super::pool::{Dialled, Taken};
+use super::quiet::Seat;
 use super::refuse;
 use super::registry::Registered;
 use super::stop::Stop;
 use super::{Gateway, Ready};
 use crate::entrance::Pass;
 use crate::tls::Stream;
+use loudness::Loudness;
 use task::Task;
 use watch::Watch;
 
@@ -51,6 +56,9 @@ pub(super) struct Relay {
     down: Down,
     /// Whose turn it is to be first: a way without end leaves the other one room.
     is_up_first: bool,
+    loudness: Loudness,
+    /// On a quiet thread, where it is on one.
+    seat: Option<Box<Seat>>,
     outcome: Outcome,
     /// Nobody can join without it.
     issued: Option<Registered>,
@@ -61,6 +69,8 @@ pub(super) struct Relay {
     place: Pass,
     /// Its task is woken by who tells it to end.
     is_listening: bool,
+    /// Of which it is one, once it runs.
+    tasks: Option<TaskTracker>,
 }
 
 /// Guacamole to guacd.
@@ -136,28 +146,36 @@ impl Relay {
             up,
             down,
             is_up_first: false,
+            loudness: Loudness::unknown(),
+            seat: None,
             outcome,
             issued,
             counted,
             gateway,
             place,
             is_listening: false,
+            tasks: None,
         })
     }
 
-    /// Relays until one side ends it or it is told to end, and closes both.
-    pub(super) fn run(self: Box<Self>) -> Task {
+    /// Relays until one side ends it or it is told to end, and closes both; as one of
+    /// these tasks, wherever it goes.
+    pub(super) fn run(mut self: Box<Self>, tasks: TaskTracker) -> Task {
+        self.tasks = Some(tasks);
         Task::Relays(self)
     }
 
-    /// Polled by one task, to the end.
-    fn poll_all(&mut self, context: &mut Context<'_>) -> Poll<Came> {
+    /// Polled by one task, until something came of it, or it is to go on elsewhere.
+    fn poll_all(&mut self, context: &mut Context<'_>) -> Poll<Option<Came>> {
         if !self.is_listening {
             // From here on; whether it was told, is cheaper to ask than to hear.
             self.is_listening = true;
             self.outcome.entry().told().listen(context);
         }
-        self.poll(context)
+        match self.poll(context) {
+            Poll::Pending if self.is_misplaced() => Poll::Ready(None),
+            came => came.map(Some),
+        }
     }
 
     async fn end_after(mut self: Box<Self>, came: Came) {
@@ -168,7 +186,38 @@ impl Relay {
         self.end(stop).await;
     }
 
+    /// Goes on to a quiet thread, or back from there.
+    fn move_on(mut self: Box<Self>) {
+        let there = match self.seat.take() {
+            Some(seat) => seat.home,
+            None => match self.gateway.quiet.seat() {
+                Some((seat, there)) => {
+                    self.seat = Some(Box::new(seat));
+                    there
+                }
+                None => {
+                    self.loudness = Loudness::unknown();
+                    Handle::current()
+                }
+            },
+        };
+        {
+            let _there = there.enter();
+            for stream in [&mut self.guacamole, &mut self.guacd] {
+                if let Err(error) = stream.settle() {
+                    // It is woken from afar, which is slower.
+                    debug!(%error, "A connection could not be moved to another thread");
+                }
+            }
+        }
+        self.is_listening = false;
+        if let Some(tasks) = self.tasks.take() {
+            tasks.spawn_on(self.run(tasks.clone()), &there);
+        }
+    }
+
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Came> {
+        let before = self.up.bytes + self.down.bytes;
         self.is_up_first = !self.is_up_first;
         for is_up in [self.is_up_first, !self.is_up_first] {
             let came = match is_up {
@@ -179,7 +228,20 @@ impl Relay {
                 return came;
             }
         }
+        self.loudness
+            .moved(self.up.bytes + self.down.bytes - before);
         Poll::Pending
+    }
+
+    /// Whether it is better off on a quiet thread, or back from there. Who is about
+    /// to end does so where it is.
+    fn is_misplaced(&self) -> bool {
+        let is_ending = self.up.last_moment.is_some() || self.down.last_moment.is_some();
+        let is_misplaced = match self.seat {
+            Some(_) => self.loudness.is_loud(),
+            None => self.loudness.is_quiet(),
+        };
+        is_misplaced && !is_ending
     }
 
     fn poll_up(&mut self, context: &mut Context<'_>) -> Poll<Came> {

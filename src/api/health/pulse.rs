@@ -34,12 +34,17 @@ impl Pulse {
         pulse
     }
 
-    /// Beats, until it is dropped. To be run on the runtime that it speaks for.
-    pub async fn run(self) {
+    /// Beats, until it is dropped. To be run on the runtime that it speaks for; what
+    /// else it speaks for has to answer for each beat.
+    pub async fn run<F>(self, answers: impl Fn() -> F)
+    where
+        F: Future<Output = ()>,
+    {
         let mut beat = interval(BEAT);
         beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             beat.tick().await;
+            answers().await;
             self.note();
         }
     }
@@ -66,7 +71,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_runtime_that_moves_is_alive_and_one_that_stops_is_stuck() {
         let pulse = Pulse::new(Clock::start());
-        let beating = tokio::spawn(pulse.clone().run());
+        let beating = tokio::spawn(pulse.clone().run(|| async {}));
         for _ in 0..60 {
             advance(BEAT).await;
             tokio::task::yield_now().await;
@@ -79,8 +84,19 @@ mod tests {
         assert_eq!(pulse.stuck(), None);
         advance(BEAT).await;
         assert!(pulse.stuck().is_some_and(|span| span >= STUCK));
-        let _revived = tokio::spawn(pulse.clone().run());
+        let _revived = tokio::spawn(pulse.clone().run(|| async {}));
         tokio::task::yield_now().await;
         assert_eq!(pulse.stuck(), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_does_not_answer_is_stuck_with_it() {
+        let pulse = Pulse::new(Clock::start());
+        tokio::spawn(pulse.clone().run(std::future::pending));
+        for _ in 0..=STUCK.as_secs() {
+            advance(BEAT).await;
+            tokio::task::yield_now().await;
+        }
+        assert!(pulse.stuck().is_some());
     }
 }

@@ -25,13 +25,16 @@ impl Future for Task {
             match &mut *self {
                 Self::Relays(relay) => {
                     let came = ready!(relay.poll_all(context));
-                    *self = match replace(&mut *self, Self::Over) {
-                        Self::Relays(relay) => {
-                            let ending: Ending = Box::pin(relay.end_after(came));
-                            Self::Ends(Box::new(ending))
-                        }
-                        other => other,
+                    let Self::Relays(relay) = replace(&mut *self, Self::Over) else {
+                        continue;
                     };
+                    match came {
+                        Some(came) => {
+                            let ending: Ending = Box::pin(relay.end_after(came));
+                            *self = Self::Ends(Box::new(ending));
+                        }
+                        None => relay.move_on(),
+                    }
                 }
                 Self::Ends(ending) => {
                     ready!((**ending).as_mut().poll(context));

@@ -113,12 +113,11 @@ const LIE: &str = "a socket that lies";
 /// The same about what they read.
 const READ_LIE: &str = "a socket that lies to readers";
 
+const PANICKED: &str = "A task panicked, which is a fault of sessionguard: please report it";
+
 /// Waits for the end of the user's tunnel by a panic; how far it had come.
 fn panicked(stage: &Stage, count: usize) -> Value {
-    let panics = stage.broker.wait_for_lines(
-        "A task panicked, which is a fault of sessionguard: please report it",
-        count,
-    );
+    let panics = stage.broker.wait_for_lines(PANICKED, count);
     assert_eq!(panics.len(), count);
     for panic in &panics {
         assert!(panic["place"].as_str().unwrap().contains(".rs:"), "{panic}");
@@ -149,6 +148,8 @@ fn a_panic_in_a_tunnel_ends_it_alone_and_gives_back_what_it_held() {
     });
     stage.broker.may_panic();
     let (mut witness, mut of_witness) = stage.desktop(&Visit::office("witness"));
+    // In use for a while it shares a thread with others that are.
+    (0..20).for_each(|_| assert_carries(&mut witness, &mut of_witness));
     let before = stage.broker.descriptors();
     let tunnels = || list(&stage, "tunnels").len();
     assert_eq!(tunnels(), 1);
@@ -157,10 +158,13 @@ fn a_panic_in_a_tunnel_ends_it_alone_and_gives_back_what_it_held() {
     let (mut visitor, mut peer) = stage.desktop(&Visit::office("ann"));
     let host = stage.host_of(&peer);
     wait_for_lease(&stage.site, "ann", &format!("{host} live"));
+    (0..20).for_each(|_| assert_carries(&mut visitor, &mut peer));
     peer.wire
         .say(&Instruction::new("name", [READ_LIE]))
         .unwrap();
     assert_eq!(panicked(&stage, 1)["phase"], "stood");
+    let panics = stage.broker.lines(PANICKED);
+    assert_eq!(panics[0]["thread"], "quiet-relays");
     let passed = visitor.wire.rest().expect("an end without a reset");
     assert!(passed.is_empty(), "{}", String::from_utf8_lossy(&passed));
     let _ = peer.wire.rest();

@@ -1,0 +1,164 @@
+//! Threads for relays that have little to move at a time, however often.
+//!
+//! The runtime's own threads share all tasks: whoever finds two of them ready
+//! wakes another thread to help, which costs more than so few bytes do. A quiet
+//! thread shares nothing, and carries as many relays as it can with ease, so that
+//! each of its looks finds many that are ready. Who moves much stays with the
+//! runtime, where every processor helps.
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use tokio::runtime::{Builder, Handle};
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tracing::warn;
+
+/// Relays on a thread before another is started: of desktops in use so many take
+/// about a third of a processor.
+const WITH_EASE: usize = 256;
+
+/// The quiet threads, started as they are needed, one for each processor at most.
+#[derive(Debug)]
+pub struct Quiet {
+    threads: Mutex<Vec<Thread>>,
+    most: usize,
+    end: CancellationToken,
+    _ends: DropGuard,
+}
+
+#[derive(Debug)]
+struct Thread {
+    handle: Handle,
+    /// One more for each seat that is taken.
+    seats: Arc<()>,
+}
+
+/// A relay's seat on a quiet thread, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Seat {
+    /// Where it came from.
+    pub(super) home: Handle,
+    _taken: Arc<()>,
+}
+
+impl Default for Quiet {
+    fn default() -> Self {
+        Self::at_most(thread::available_parallelism().map_or(1, usize::from))
+    }
+}
+
+impl Quiet {
+    fn at_most(most: usize) -> Self {
+        let end = CancellationToken::new();
+        Self {
+            threads: Mutex::default(),
+            most,
+            _ends: end.clone().drop_guard(),
+            end,
+        }
+    }
+
+    /// A seat for a relay of the runtime that this is called on, and the runtime of
+    /// that seat; `None` where the system has no thread for it.
+    pub(super) fn seat(&self) -> Option<(Seat, Handle)> {
+        let mut threads = self.lock();
+        let has_ease = threads.iter().any(|thread| thread.taken() < WITH_EASE);
+        if !has_ease && threads.len() < self.most {
+            match self.start() {
+                Ok(thread) => threads.push(thread),
+                Err(error) => warn!(%error, "No thread can be started for quiet relays"),
+            }
+        }
+        // The first one that carries it with ease: many together cost less.
+        let first = threads.iter().find(|thread| thread.taken() < WITH_EASE);
+        let thread = first.or_else(|| threads.iter().min_by_key(|thread| thread.taken()))?;
+        let seat = Seat {
+            home: Handle::current(),
+            _taken: Arc::clone(&thread.seats),
+        };
+        Some((seat, thread.handle.clone()))
+    }
+
+    /// Returns once every thread has done something. Where one is stuck: never.
+    pub async fn answers(&self) {
+        let threads: Vec<_> = self.lock().iter().map(|it| it.handle.clone()).collect();
+        for thread in threads {
+            // It cannot fail, and ends early only with the thread.
+            let _ = thread.spawn(async {}).await;
+        }
+    }
+
+    fn start(&self) -> io::Result<Thread> {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let handle = runtime.handle().clone();
+        let end = self.end.clone();
+        let thread = thread::Builder::new().name("quiet-relays".to_owned());
+        thread.spawn(move || {
+            runtime.block_on(end.cancelled());
+            runtime.shutdown_background();
+        })?;
+        Ok(Thread {
+            handle,
+            seats: Arc::default(),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Thread>> {
+        // A list that only grows, whole behind a panic.
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Thread {
+    fn taken(&self) -> usize {
+        Arc::strong_count(&self.seats) - 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::time::timeout;
+
+    use super::*;
+
+    fn taken(quiet: &Quiet) -> Vec<usize> {
+        quiet.lock().iter().map(Thread::taken).collect()
+    }
+
+    #[tokio::test]
+    async fn a_thread_is_filled_before_another_is_started_and_then_all_alike() {
+        let quiet = Quiet::at_most(2);
+        assert_eq!(taken(&quiet), [0; 0]);
+        let mut seats: Vec<_> = (0..WITH_EASE).map(|_| quiet.seat().unwrap()).collect();
+        assert_eq!(taken(&quiet), [WITH_EASE]);
+        seats.extend((0..WITH_EASE).map(|_| quiet.seat().unwrap()));
+        assert_eq!(taken(&quiet), [WITH_EASE; 2]);
+        seats.extend((0..4).map(|_| quiet.seat().unwrap()));
+        assert_eq!(taken(&quiet), [WITH_EASE + 2; 2]);
+        // Who leaves the first one leaves room there.
+        seats.drain(..WITH_EASE);
+        assert_eq!(taken(&quiet), [2, WITH_EASE + 2]);
+        let _next = quiet.seat().unwrap();
+        assert_eq!(taken(&quiet), [3, WITH_EASE + 2]);
+    }
+
+    #[tokio::test]
+    async fn a_seat_is_on_a_thread_of_its_own_that_answers_and_one_that_is_stuck_does_not() {
+        let quiet = Quiet::at_most(1);
+        quiet.answers().await;
+        let (seat, there) = quiet.seat().unwrap();
+        let name = there.spawn(async { thread::current().name().map(str::to_owned) });
+        assert_eq!(name.await.unwrap().as_deref(), Some("quiet-relays"));
+        assert_eq!(seat.home.id(), Handle::current().id());
+        quiet.answers().await;
+        let (free, stuck) = std::sync::mpsc::channel::<()>();
+        there.spawn(async move { stuck.recv() });
+        let answers = timeout(Duration::from_millis(50), quiet.answers());
+        assert!(answers.await.is_err());
+        drop(free);
+        quiet.answers().await;
+    }
+}
