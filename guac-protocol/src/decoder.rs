@@ -216,6 +216,16 @@ impl Decoder {
         if !self.cut.is_empty() {
             return self.complete_cut(rest, remaining);
         }
+        // Nearly all of a handshake is plain and whole.
+        if let Some(plain) = rest.get(..remaining)
+            && plain.is_ascii()
+            && !plain.contains(&0)
+            && let Ok(text) = std::str::from_utf8(plain)
+        {
+            self.element.push_str(text);
+            self.end_element();
+            return Ok(remaining);
+        }
         // No character takes more than four bytes: look no further than this element can reach.
         let reach = remaining.saturating_mul(4).min(rest.len());
         let window = rest.get(..reach).unwrap_or(rest);

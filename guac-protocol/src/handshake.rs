@@ -9,7 +9,7 @@
 
 use std::fmt;
 
-use crate::error::{HandshakeError, WidenError};
+use crate::error::{EncodeError, HandshakeError, WidenError};
 use crate::event::{Event, Phase, Rest, Select, Step};
 use crate::held::{Held, Said};
 use crate::inbox::Inbox;
@@ -178,7 +178,8 @@ impl Handshake {
             return Err(self.unexpected(Side::Guacd, "`args`", &instruction, offset));
         }
         let names = ParameterNames::from_args(instruction)?;
-        self.check_fits(Side::Guacamole, &names.to_instruction())?;
+        let fits = names.check(Side::Guacamole);
+        fits.map_err(|error| self.does_not_fit(Side::Guacamole, error))?;
         self.names = Some(names.clone());
         self.may_widen = true;
         self.phase = Phase::Settings;
@@ -309,13 +310,15 @@ impl Handshake {
     }
 
     fn check_fits(&self, reader: Side, instruction: &Instruction) -> Result<(), HandshakeError> {
-        match instruction.check(reader) {
-            Ok(_) => Ok(()),
-            Err(error) => Err(HandshakeError::Encode {
-                reader,
-                phase: self.phase,
-                error,
-            }),
+        let fits = instruction.check(reader).map(|_| ());
+        fits.map_err(|error| self.does_not_fit(reader, error))
+    }
+
+    fn does_not_fit(&self, reader: Side, error: EncodeError) -> HandshakeError {
+        HandshakeError::Encode {
+            reader,
+            phase: self.phase,
+            error,
         }
     }
 

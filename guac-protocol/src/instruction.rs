@@ -142,18 +142,7 @@ impl Instruction {
     ///
     /// Those of [`Instruction::check`].
     pub fn encode(&self, reader: Side) -> Result<Vec<u8>, EncodeError> {
-        let size = self.check(reader)?;
-        let mut out = Vec::with_capacity(size);
-        for (index, element) in self.elements().enumerate() {
-            if index > 0 {
-                out.push(b',');
-            }
-            out.extend_from_slice(element.chars().count().to_string().as_bytes());
-            out.push(b'.');
-            out.extend_from_slice(element.as_bytes());
-        }
-        out.push(b';');
-        Ok(out)
+        encode(reader, self.elements())
     }
 
     /// Checks `reader`'s limits without writing; returns the encoded size in bytes.
@@ -164,58 +153,10 @@ impl Instruction {
     /// element of more than 8,192 code points. For guacd: more than 32,768 bytes in all. For
     /// Guacamole: 8,000 characters or more in all, or a character above U+FFFF.
     pub fn check(&self, reader: Side) -> Result<usize, EncodeError> {
-        if self.opcode.is_empty() {
-            return Err(EncodeError::EmptyOpcode);
-        }
-        let got = self.args.len().saturating_add(1);
-        if got > ELEMENTS_MAX {
-            return Err(EncodeError::TooManyElements {
-                reader,
-                limit: ELEMENTS_MAX,
-                got,
-            });
-        }
-        let (mut bytes, mut chars, mut units) = (0, 0, 0);
-        for (element, text) in self.elements().enumerate() {
-            let count = Self::check_element(reader, element, text)?;
-            // Digits, the dot, and the comma or semicolon behind it.
-            let framing = decimal_digits(count) + 2;
-            bytes += framing + text.len();
-            chars += framing + count;
-            units += framing + text.encode_utf16().count();
-        }
-        let (limit, got) = match reader {
-            Side::Guacd => (GUACD_BYTES_MAX, bytes),
-            // Releases differ in what they count; the larger of both fits every one.
-            Side::Guacamole => (GUACAMOLE_CHARS_MAX, chars.max(units)),
-        };
-        if got > limit {
-            return Err(EncodeError::TooLong { reader, limit, got });
-        }
-        Ok(bytes)
+        check(reader, self.elements())
     }
 
-    /// Returns the element's length in code points.
-    fn check_element(reader: Side, element: usize, text: &str) -> Result<usize, EncodeError> {
-        if text.contains('\0') {
-            return Err(EncodeError::Nul { element });
-        }
-        if reader == Side::Guacamole && text.chars().any(|c| c > '\u{FFFF}') {
-            return Err(EncodeError::OutsideBasicPlane { element });
-        }
-        let got = text.chars().count();
-        if got > ELEMENT_CHARS_MAX {
-            return Err(EncodeError::ElementTooLong {
-                reader,
-                element,
-                limit: ELEMENT_CHARS_MAX,
-                got,
-            });
-        }
-        Ok(got)
-    }
-
-    fn elements(&self) -> impl Iterator<Item = &str> {
+    fn elements(&self) -> impl Iterator<Item = &str> + Clone {
         std::iter::once(self.opcode.as_str()).chain(self.args.iter().map(String::as_str))
     }
 }
@@ -229,6 +170,100 @@ impl fmt::Debug for Instruction {
             self.args.len()
         )
     }
+}
+
+/// Writes elements, the opcode first, as [`Instruction::encode`] does.
+pub(crate) fn encode<'a>(
+    reader: Side,
+    elements: impl Iterator<Item = &'a str> + Clone,
+) -> Result<Vec<u8>, EncodeError> {
+    let mut out = Vec::with_capacity(check(reader, elements.clone())?);
+    for (index, element) in elements.enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        push_decimal(&mut out, chars_of(element));
+        out.push(b'.');
+        out.extend_from_slice(element.as_bytes());
+    }
+    out.push(b';');
+    Ok(out)
+}
+
+/// Checks elements, the opcode first, as [`Instruction::check`] does.
+pub(crate) fn check<'a>(
+    reader: Side,
+    elements: impl Iterator<Item = &'a str> + Clone,
+) -> Result<usize, EncodeError> {
+    if elements.clone().next().is_none_or(str::is_empty) {
+        return Err(EncodeError::EmptyOpcode);
+    }
+    let got = elements.clone().count();
+    if got > ELEMENTS_MAX {
+        return Err(EncodeError::TooManyElements {
+            reader,
+            limit: ELEMENTS_MAX,
+            got,
+        });
+    }
+    let (mut bytes, mut chars, mut units) = (0, 0, 0);
+    for (element, text) in elements.enumerate() {
+        let count = check_element(reader, element, text)?;
+        // Digits, the dot, and the comma or semicolon behind it.
+        let framing = decimal_digits(count) + 2;
+        bytes += framing + text.len();
+        chars += framing + count;
+        units += framing
+            + match text.is_ascii() {
+                true => count,
+                false => text.encode_utf16().count(),
+            };
+    }
+    let (limit, got) = match reader {
+        Side::Guacd => (GUACD_BYTES_MAX, bytes),
+        // Releases differ in what they count; the larger of both fits every one.
+        Side::Guacamole => (GUACAMOLE_CHARS_MAX, chars.max(units)),
+    };
+    if got > limit {
+        return Err(EncodeError::TooLong { reader, limit, got });
+    }
+    Ok(bytes)
+}
+
+/// Returns the element's length in code points.
+fn check_element(reader: Side, element: usize, text: &str) -> Result<usize, EncodeError> {
+    if text.as_bytes().contains(&0) {
+        return Err(EncodeError::Nul { element });
+    }
+    if reader == Side::Guacamole && !text.is_ascii() && text.chars().any(|c| c > '\u{FFFF}') {
+        return Err(EncodeError::OutsideBasicPlane { element });
+    }
+    let got = chars_of(text);
+    if got > ELEMENT_CHARS_MAX {
+        return Err(EncodeError::ElementTooLong {
+            reader,
+            element,
+            limit: ELEMENT_CHARS_MAX,
+            got,
+        });
+    }
+    Ok(got)
+}
+
+/// Code points. Most texts are short and plain: told apart first, for a handshake has two
+/// hundred of them and is checked more than once.
+fn chars_of(text: &str) -> usize {
+    match text.is_ascii() {
+        true => text.len(),
+        false => text.chars().count(),
+    }
+}
+
+fn push_decimal(out: &mut Vec<u8>, number: usize) {
+    if number >= 10 {
+        push_decimal(out, number / 10);
+    }
+    out.extend(b"0123456789".get(number % 10));
 }
 
 fn decimal_digits(number: usize) -> usize {

@@ -4,10 +4,12 @@
 //! name stands twice, and answers that do not match the list value by value; prints no value.
 //! Called by the handshake, and by whoever reads or rewrites a connection's parameters.
 
+use std::collections::HashMap;
 use std::fmt;
+use std::sync::Arc;
 
-use crate::error::{HandshakeError, WidenError};
-use crate::instruction::{Instruction, Side};
+use crate::error::{EncodeError, HandshakeError, WidenError};
+use crate::instruction::{self, Instruction, Side};
 use crate::shown::Word;
 
 /// The id of a connection in guacd: `$` and a UUID. It may be logged.
@@ -126,8 +128,9 @@ fn numbers(version: &str) -> Vec<u64> {
 #[derive(Clone, PartialEq, Eq)]
 pub struct ParameterNames {
     version: Option<String>,
+    /// Shared with the parameters that answer to them: there are eighty.
     /// INVARIANT: no name stands twice.
-    names: Vec<String>,
+    names: Arc<Vec<String>>,
 }
 
 impl ParameterNames {
@@ -145,15 +148,13 @@ impl ParameterNames {
             Some(first) if is_version(first) => Some(names.remove(0)),
             _ => None,
         };
+        let mut seen = HashMap::with_capacity(names.len());
         for (second, name) in names.iter().enumerate() {
-            if let Some(first) = names
-                .iter()
-                .take(second)
-                .position(|earlier| earlier == name)
-            {
+            if let Some(first) = seen.insert(name.as_str(), second) {
                 return Err(HandshakeError::DuplicateName { first, second });
             }
         }
+        let names = Arc::new(names);
         Ok(Self { version, names })
     }
 
@@ -195,7 +196,31 @@ impl ParameterNames {
     /// The `args` instruction, the version first.
     #[must_use]
     pub fn to_instruction(&self) -> Instruction {
-        Instruction::new("args", self.version().into_iter().chain(self.iter()))
+        Instruction::new("args", self.elements().skip(1))
+    }
+
+    /// The same as it is written for `reader`.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Instruction::check`].
+    pub fn encode(&self, reader: Side) -> Result<Vec<u8>, EncodeError> {
+        instruction::encode(reader, self.elements())
+    }
+
+    /// Whether `reader` can read it.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Instruction::check`].
+    pub(crate) fn check(&self, reader: Side) -> Result<usize, EncodeError> {
+        instruction::check(reader, self.elements())
+    }
+
+    fn elements(&self) -> impl Iterator<Item = &str> + Clone {
+        let version = self.version.iter().map(String::as_str);
+        let names = self.names.iter().map(String::as_str);
+        std::iter::once("args").chain(version).chain(names)
     }
 
     /// Adds names at the end, so that guacd's own keep their places. All or nothing.
@@ -206,18 +231,18 @@ impl ParameterNames {
     /// a version), or a result that Guacamole could not read: more than 127 elements, or 8,000
     /// characters and more.
     pub fn widen(&mut self, names: &[&str]) -> Result<(), WidenError> {
-        let mut wider = self.clone();
         for (index, name) in names.iter().enumerate() {
             if name.is_empty() || is_version(name) || !name.bytes().all(|b| b.is_ascii_graphic()) {
                 return Err(WidenError::NotAName { index });
             }
-            if wider.contains(name) {
+            let earlier = names.iter().take(index);
+            if self.contains(name) || earlier.into_iter().any(|earlier| earlier == name) {
                 return Err(WidenError::Present { index });
             }
-            wider.names.push((*name).to_owned());
         }
-        wider.to_instruction().check(Side::Guacamole)?;
-        *self = wider;
+        let wider = self.elements().chain(names.iter().copied());
+        instruction::check(Side::Guacamole, wider)?;
+        Arc::make_mut(&mut self.names).extend(names.iter().map(|name| (*name).to_owned()));
         Ok(())
     }
 }
@@ -232,10 +257,13 @@ impl fmt::Debug for ParameterNames {
 /// The parameters of a connection: what `connect` answers to `args`.
 ///
 /// `Debug` shows how many there are; values are read through [`Parameters::get`] alone.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct Parameters {
     version: Option<String>,
-    values: Vec<(String, String)>,
+    /// Of the values, in their order; shared, and so perhaps with more behind them.
+    names: Arc<Vec<String>>,
+    /// INVARIANT: no more than there are names.
+    values: Vec<String>,
 }
 
 impl Parameters {
@@ -258,10 +286,14 @@ impl Parameters {
         if got != expected {
             return Err(HandshakeError::ConnectCount { expected, got });
         }
-        let mut values = connect.into_args().into_iter();
-        let version = names.version.as_ref().and_then(|_| values.next());
-        let values = names.names.iter().cloned().zip(values).collect();
-        Ok(Self { version, values })
+        let mut values = connect.into_args();
+        let version = names.version.as_ref().map(|_| values.remove(0));
+        let names = Arc::clone(&names.names);
+        Ok(Self {
+            version,
+            names,
+            values,
+        })
     }
 
     /// The same parameters as an answer to other names, of another guacd: by name, unset where
@@ -279,10 +311,8 @@ impl Parameters {
         let value = |name: &str| self.get(name).unwrap_or_default().to_owned();
         Self {
             version,
-            values: names
-                .iter()
-                .map(|name| (name.to_owned(), value(name)))
-                .collect(),
+            values: names.iter().map(value).collect(),
+            names: Arc::clone(&names.names),
         }
     }
 
@@ -295,14 +325,18 @@ impl Parameters {
     /// The value: `None` if the name was not announced, `Some("")` if it is unset.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
-        let found = self.values.iter().find(|(known, _)| known == name);
-        found.map(|(_, value)| value.as_str())
+        self.values.get(self.position(name)?).map(String::as_str)
+    }
+
+    fn position(&self, name: &str) -> Option<usize> {
+        self.names().position(|known| known == name)
     }
 
     /// Replaces a value; `false`, and nothing happens, if the name was not announced.
     pub fn set(&mut self, name: &str, value: impl Into<String>) -> bool {
-        match self.values.iter_mut().find(|(known, _)| known == name) {
-            Some((_, slot)) => {
+        let at = self.position(name);
+        match at.and_then(|at| self.values.get_mut(at)) {
+            Some(slot) => {
                 *slot = value.into();
                 true
             }
@@ -312,20 +346,24 @@ impl Parameters {
 
     /// Takes a name out, with its value: guacd must not see what it did not announce.
     pub fn narrow(&mut self, name: &str) -> Option<String> {
-        let at = self.values.iter().position(|(known, _)| known == name)?;
-        Some(self.values.remove(at).1)
+        let at = self.position(name)?;
+        if at + 1 < self.values.len() {
+            Arc::make_mut(&mut self.names).remove(at);
+        }
+        // The last one's name stays with whoever shares it, behind all values.
+        Some(self.values.remove(at))
     }
 
     /// The names in order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.values.iter().map(|(name, _)| name.as_str())
+        let names = self.names.iter().map(String::as_str);
+        names.take(self.values.len())
     }
 
     /// Names and values in order, values to be changed in place.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (&str, &mut String)> {
-        self.values
-            .iter_mut()
-            .map(|(name, value)| (name.as_str(), value))
+        let names = self.names.iter().map(String::as_str);
+        names.zip(&mut self.values)
     }
 
     /// How many parameters there are, without the version.
@@ -343,10 +381,34 @@ impl Parameters {
     /// The `connect` instruction, the version first.
     #[must_use]
     pub fn to_instruction(&self) -> Instruction {
-        let values = self.values.iter().map(|(_, value)| value.as_str());
-        Instruction::new("connect", self.version().into_iter().chain(values))
+        Instruction::new("connect", self.elements().skip(1))
+    }
+
+    /// The same as it is written for `reader`.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Instruction::check`].
+    pub fn encode(&self, reader: Side) -> Result<Vec<u8>, EncodeError> {
+        instruction::encode(reader, self.elements())
+    }
+
+    fn elements(&self) -> impl Iterator<Item = &str> + Clone {
+        let version = self.version.iter().map(String::as_str);
+        let values = self.values.iter().map(String::as_str);
+        std::iter::once("connect").chain(version).chain(values)
     }
 }
+
+impl PartialEq for Parameters {
+    fn eq(&self, other: &Self) -> bool {
+        self.version == other.version
+            && self.values == other.values
+            && self.names().eq(other.names())
+    }
+}
+
+impl Eq for Parameters {}
 
 impl fmt::Debug for Parameters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

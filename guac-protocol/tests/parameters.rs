@@ -62,6 +62,11 @@ fn the_args_of_every_release_are_answered_by_name() {
             assert_eq!(parameters.get(name), None);
         }
         assert!(parameters.names().eq(names.iter()), "{release}");
+        assert_eq!(
+            wide.len(),
+            names.len() + OURS.len(),
+            "{release}: what was asked stays"
+        );
         let connect = parameters.to_instruction();
         connect.check(Side::Guacd).unwrap();
         for (name, answer) in list.iter().zip(connect.args()) {

@@ -149,24 +149,33 @@ impl Line {
         // A guacd with so many names that ours find no room still serves; such
         // a connection can name its resource by the other carriers.
         self.widened = self.handshake.widen(extra).is_ok();
-        if let Some(names) = self.handshake.names() {
-            let args = names.to_instruction();
+        let args = self.handshake.names();
+        if let Some(args) = args.map(|names| names.encode(Side::Guacamole)) {
             self.shown = true;
-            self.tell_guacamole(&args).await?;
+            self.write_guacamole(&args?).await?;
         }
         Ok(())
     }
 
-    /// Passes Guacamole's settings on until its `connect` is whole.
+    /// Passes Guacamole's settings on until its `connect` is whole; those that came
+    /// together in one write.
     pub(super) async fn settings(&mut self) -> Result<Parameters, Stop> {
+        let mut together = Vec::new();
         loop {
-            match self.event().await? {
-                Event::Forward(instruction) => {
-                    self.tell_guacd(&instruction).await?;
+            match self.handshake.step()? {
+                Step::Event(Event::Forward(instruction)) => {
+                    together.extend(instruction.encode(Side::Guacd)?);
                     self.said.push(instruction);
                 }
-                Event::Connect(parameters) => return Ok(parameters),
-                other => return Err(Stop::unexpected(&other)),
+                Step::Read(sides) => {
+                    self.write_guacd(&std::mem::take(&mut together)).await?;
+                    self.read(sides).await?;
+                }
+                Step::Event(Event::Connect(parameters)) => {
+                    self.write_guacd(&together).await?;
+                    return Ok(parameters);
+                }
+                Step::Event(other) => return Err(Stop::unexpected(&other)),
             }
         }
     }
@@ -187,21 +196,34 @@ impl Line {
     }
 
     pub(super) async fn tell_guacd(&mut self, instruction: &Instruction) -> Result<(), Stop> {
-        let bytes = instruction.encode(Side::Guacd)?;
-        let Some(guacd) = &mut self.guacd else {
-            return Err(Stop::Closed(Side::Guacd));
-        };
+        self.write_guacd(&instruction.encode(Side::Guacd)?).await
+    }
+
+    /// Tells guacd what Guacamole answered.
+    pub(super) async fn tell_connect(&mut self, parameters: &Parameters) -> Result<(), Stop> {
+        self.write_guacd(&parameters.encode(Side::Guacd)?).await
+    }
+
+    async fn write_guacd(&mut self, bytes: &[u8]) -> Result<(), Stop> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
         let side = Side::Guacd;
-        let written = write(&mut guacd.stream, &bytes).await;
+        let guacd = self.guacd.as_mut().ok_or(Stop::Closed(side))?;
+        let written = write(&mut guacd.stream, bytes).await;
         written.map_err(|error| Stop::Socket { side, error })?;
         self.told_guacd = Instant::now();
         Ok(())
     }
 
     pub(super) async fn tell_guacamole(&mut self, instruction: &Instruction) -> Result<(), Stop> {
-        let bytes = instruction.encode(Side::Guacamole)?;
+        self.write_guacamole(&instruction.encode(Side::Guacamole)?)
+            .await
+    }
+
+    async fn write_guacamole(&mut self, bytes: &[u8]) -> Result<(), Stop> {
         let side = Side::Guacamole;
-        let written = write(&mut self.guacamole, &bytes).await;
+        let written = write(&mut self.guacamole, bytes).await;
         written.map_err(|error| Stop::Socket { side, error })
     }
 

@@ -433,7 +433,7 @@ impl Gateway {
             return Ok(Shaken::Placed(Box::new((errand, placed))));
         }
         let answered = timeout_at(latest, async {
-            line.tell_guacd(&parameters.to_instruction()).await?;
+            line.tell_connect(&parameters).await?;
             line.event().await
         });
         let answered = answered.await;

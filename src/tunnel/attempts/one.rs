@@ -107,7 +107,7 @@ impl Gateway {
             return Ok(None);
         }
         let connect = match waiting.take_first() {
-            true => placed.parameters.to_instruction(),
+            true => placed.parameters.encode(Side::Guacd)?,
             false => {
                 let connect = self.ask_anew(waiting, placed, errand, by).await?;
                 tried.guacd_is_well();
@@ -120,7 +120,7 @@ impl Gateway {
         let Some(guacd) = waiting.guacd().and_then(Dialled::member).cloned() else {
             return Err(Stop::Closed(Side::Guacd));
         };
-        waiting.tell_guacd(&connect).await?;
+        waiting.write_guacd(&connect).await?;
         waiting.is_connecting();
         let id = match waiting.first_of(sleep_until(by)).await? {
             First::Heard(Progress::Ready(id)) => id,
@@ -142,7 +142,7 @@ impl Gateway {
         placed: &Placed,
         errand: &Errand,
         by: Instant,
-    ) -> Result<guac_protocol::Instruction, Stop> {
+    ) -> Result<Vec<u8>, Stop> {
         let turn = waiting.meanwhile(self.limits.dial(by)).await??;
         let mut search = waiting.meanwhile(self.pool.search(&errand.guacd)).await?;
         let select = Select::Protocol(errand.protocol.clone()).to_instruction();
@@ -181,7 +181,7 @@ impl Gateway {
                     let (decision_id, unknown) = (placed.id, names.unknown.join(","));
                     warn!(%decision_id, unknown, "This guacd lacks parameters that are set");
                 }
-                Ok(parameters.to_instruction())
+                Ok(parameters.encode(Side::Guacd)?)
             }
             Err(name) => Err(Stop::Missing {
                 name,

@@ -234,12 +234,13 @@ impl Waiting {
     }
 
     pub(super) async fn tell_guacd(&mut self, instruction: &Instruction) -> Result<(), Stop> {
+        self.write_guacd(&instruction.encode(Side::Guacd)?).await
+    }
+
+    pub(super) async fn write_guacd(&mut self, bytes: &[u8]) -> Result<(), Stop> {
         let side = Side::Guacd;
-        let bytes = instruction.encode(side)?;
-        let Some(guacd) = &mut self.guacd else {
-            return Err(Stop::Closed(side));
-        };
-        let written = write(&mut guacd.stream, &bytes).await;
+        let guacd = self.guacd.as_mut().ok_or(Stop::Closed(side))?;
+        let written = write(&mut guacd.stream, bytes).await;
         written.map_err(|error| Stop::Socket { side, error })
     }
 
