@@ -10,15 +10,15 @@ mod documents;
 mod feed;
 mod file;
 mod leases;
+mod versions;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::thread;
+use std::time::Duration;
 
 use leases::LEASES;
-use redb::{
-    Database, Durability, ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction,
-};
+use redb::{Database, Durability, ReadableDatabase, TableDefinition, WriteTransaction};
 use tokio::sync::{mpsc, oneshot};
 
 use super::{
@@ -33,12 +33,15 @@ const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
 
 const SCHEMA: u64 = 1;
 const SCHEMA_KEY: &str = "schema";
-const VERSION_KEY: &str = "last-version";
 
 /// Calls that may wait; more wait with their caller, within its deadline.
 const QUEUE: usize = 1024;
 /// Calls done in one transaction at most.
 const BATCH: usize = 256;
+/// How long writers that come in company wait for others, so that a crowd of logons
+/// shares a commit, which costs more than all else about a claim. Who comes alone
+/// does not wait.
+const GATHER: Duration = Duration::from_millis(1);
 
 /// A lease store in one file. Cheap to call from any task.
 #[derive(Debug)]
@@ -242,7 +245,20 @@ fn work(
     let mut database = Some(database);
     let mut feed = Feed::new();
     let mut calls = Vec::with_capacity(BATCH);
+    let mut is_crowded = false;
     while queue.blocking_recv_many(&mut calls, BATCH) > 0 {
+        if is_crowded && writers(&calls) > 0 {
+            thread::sleep(GATHER);
+            while calls.len() < BATCH
+                && let Ok(call) = queue.try_recv()
+            {
+                calls.push(call);
+            }
+        }
+        is_crowded = match writers(&calls) {
+            0 => is_crowded,
+            count => count > 1,
+        };
         let mut pending: Vec<Pending> = Vec::with_capacity(calls.len());
         let opened = match database.take() {
             Some(database) => Ok(database),
@@ -276,6 +292,14 @@ fn work(
             answer(done.clone());
         }
     }
+}
+
+/// How many of them wait for the disk.
+fn writers(calls: &[Call]) -> usize {
+    calls
+        .iter()
+        .filter(|call| call.needs() == Commit::Now)
+        .count()
 }
 
 /// What must become of a transaction; of several calls the most demanding rules.
@@ -402,16 +426,6 @@ fn refuse(call: Call, error: StoreError) {
         // A caller that left needs no answer.
         Call::Changes { answer, .. } => drop(answer.send(Err(error))),
     }
-}
-
-/// Versions are never given out twice, not even for a key that was removed and
-/// came back: an old reader must not mistake the new record for its own.
-fn next_version(transaction: &WriteTransaction) -> Result<u64, StoreError> {
-    let mut meta = transaction.open_table(META).map_err(failed)?;
-    let last = meta.get(VERSION_KEY).map_err(failed)?;
-    let next = last.map_or(0, |number| number.value()) + 1;
-    meta.insert(VERSION_KEY, next).map_err(failed)?;
-    Ok(next)
 }
 
 fn failed(error: impl std::fmt::Display) -> StoreError {

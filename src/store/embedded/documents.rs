@@ -3,7 +3,7 @@
 use redb::{ReadableTable, TableDefinition, WriteTransaction};
 
 use super::feed::{Feed, Item};
-use super::{Commit, Pending, Reply, Writer, failed, later, next_version};
+use super::{Commit, Pending, Reply, Writer, failed, later};
 use crate::placement::HostId;
 use crate::store::documents::{Document, Edit, Edited, Kind};
 use crate::store::{StoreError, Version};
@@ -122,7 +122,7 @@ fn edit(
         let key = (edit.kind.as_str(), edit.id.as_str());
         match &edit.text {
             Some(text) => {
-                let version = next_version(transaction)?;
+                let version = feed.versions.next(transaction)?;
                 rows.insert(key, (version, text.as_str())).map_err(failed)?;
             }
             None => drop(rows.remove(key).map_err(failed)?),

@@ -12,6 +12,7 @@ use redb::WriteTransaction;
 use uuid::Uuid;
 
 use super::leases::{self, LEASES};
+use super::versions::Versions;
 use super::{Writer, documents, failed};
 use crate::placement::{HostId, LeaseKey, Standing};
 use crate::store::{Changed, Footing, Kind, Mark, StoreError, Version, Versioned};
@@ -28,6 +29,8 @@ pub(super) enum Item {
 
 #[derive(Debug)]
 pub(super) struct Feed {
+    /// Of what is written.
+    pub(super) versions: Versions,
     /// Which opening of the file it tells of.
     opening: i64,
     /// The last number that was given out. A moment in microseconds at first, so
@@ -61,6 +64,7 @@ impl Feed {
         let moment = moment.unwrap_or_default().as_micros();
         let (_, opening) = Uuid::new_v4().as_u64_pair();
         Self {
+            versions: Versions::default(),
             opening: i64::from_be_bytes(opening.to_be_bytes()),
             last: u64::try_from(moment).unwrap_or_default(),
             log: BTreeMap::new(),

@@ -5,7 +5,7 @@ use std::ops::Bound;
 use redb::{ReadableTable, TableDefinition, WriteTransaction};
 
 use super::feed::{Feed, Item};
-use super::{Commit, Pending, Reply, Writer, failed, later, next_version};
+use super::{Commit, Pending, Reply, Writer, failed, later};
 use crate::placement::{LeaseKey, LeaseRecord};
 use crate::store::{Footing, Replaced, StoreError, Version, Versioned};
 
@@ -129,7 +129,7 @@ fn replace(
         return Ok(Replaced::Done(Version::ABSENT));
     }
     // A removal has a version, too, for others who must see that it is newer.
-    let version = next_version(transaction)?;
+    let version = feed.versions.next(transaction)?;
     if record.is_empty() {
         leases.remove(key.as_str()).map_err(failed)?;
     } else {

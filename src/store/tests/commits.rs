@@ -60,3 +60,24 @@ async fn claims_that_wait_together_share_a_commit() {
     );
     assert_eq!(store.after(None, 10_000).await.unwrap().len(), CROWD + 2);
 }
+
+#[tokio::test]
+async fn who_comes_while_a_crowd_does_shares_its_commit() {
+    let (store, disk) = counted::store();
+    let store = Arc::new(store);
+    // The file grows now, and for nobody later.
+    claim(Arc::clone(&store), "first".to_owned()).await;
+    let before = disk.syncs();
+    let mut crowd = JoinSet::new();
+    for lane in 0..CROWD / 10 {
+        let store = Arc::clone(&store);
+        crowd.spawn(async move {
+            for nth in 0..10 {
+                claim(Arc::clone(&store), format!("user{lane}-{nth}")).await;
+            }
+        });
+    }
+    crowd.join_all().await;
+    let syncs = disk.syncs() - before;
+    assert!(syncs <= CROWD / 2, "{syncs} syncs for {CROWD} claims");
+}

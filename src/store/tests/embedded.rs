@@ -20,6 +20,26 @@ async fn records_survive_closing_and_opening_again() {
 }
 
 #[tokio::test]
+async fn no_opening_gives_out_a_version_of_an_earlier_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("leases.redb");
+    let mut last = Version::ABSENT;
+    for opening in 0..3 {
+        let store = Embedded::open(&path).unwrap();
+        for nth in 0..3 {
+            let key = key(&format!("user{opening}{nth}"));
+            let written = store.replace(&key, Version::ABSENT, record("a", "t1"), None);
+            let Replaced::Done(version) = written.await.unwrap() else {
+                panic!("nobody else writes");
+            };
+            assert!(version > last, "{version:?} after {last:?}");
+            assert_eq!(store.read(&key).await.unwrap().version, version);
+            last = version;
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_second_opening_is_told_that_the_file_is_in_use() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("leases.redb");
