@@ -90,20 +90,25 @@ impl State {
         keys
     }
 
-    /// Whether it was news.
+    /// Whether it changed anything. A claim alone shows nowhere: its tunnel is counted
+    /// by the seat.
     fn note_leases(&mut self, key: &LeaseKey, known: &Versioned, now: Timestamp) -> bool {
         let polled = self.polled;
         let is_news = match &self.sharing {
             Some(_) => self.writings.leases.note(key, known.version, polled),
             None => true,
         };
-        if is_news {
-            self.note_record(key, &known.record, now);
-        }
-        is_news
+        is_news && self.note_record(key, &known.record, now)
     }
 
-    pub(super) fn note_record(&mut self, key: &LeaseKey, record: &LeaseRecord, now: Timestamp) {
+    /// Whether it changed anything.
+    pub(super) fn note_record(
+        &mut self,
+        key: &LeaseKey,
+        record: &LeaseRecord,
+        now: Timestamp,
+    ) -> bool {
+        let mut changed = self.recorded.keys.contains_key(key);
         self.take_off(key, |_| true);
         // Copied only where there is something new in it: everybody is there.
         let people = &mut self.snapshot.people;
@@ -114,6 +119,7 @@ impl State {
         {
             if !people.remembers(user, &past.host, past.at) {
                 Arc::make_mut(people).remember(user, &past.host, past.at);
+                changed = true;
             }
         }
         let mut put = Put::default();
@@ -144,7 +150,9 @@ impl State {
         }
         if !put.is_empty() {
             self.recorded.keys.insert(key.clone(), put);
+            changed = true;
         }
+        changed
     }
 
     /// Takes off hosts what this key's record put there and has an end like that.

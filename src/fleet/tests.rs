@@ -243,6 +243,28 @@ fn a_lingering_lease_counts_on_its_host_only_and_until_its_end() {
     fleet.note_leases(&key, &stored(&LeaseRecord::default()), NOW);
 }
 
+#[test]
+fn a_claim_alone_is_no_new_picture_and_what_it_lifts_is_one() {
+    let fleet = fleet();
+    let (user, key) = ann();
+    let lease = Duration::from_secs(900);
+    let (farm, host, tunnel) = (FarmId::from("office"), HostId::from("a"), "t1".into());
+    let mut record = LeaseRecord::default();
+    assert!(record.claim(&farm, &host, &tunnel, Trust::Plain, NOW));
+    let pictures = |record: &LeaseRecord| {
+        let before = fleet.snapshot().generation;
+        fleet.note_leases(&key, &stored(record), NOW);
+        fleet.snapshot().generation - before
+    };
+    assert_eq!(pictures(&record), 0);
+    record.stood(&tunnel, &user, lease, NOW);
+    record.end(&tunnel, lease, NOW);
+    assert_eq!(pictures(&record), 1);
+    assert_eq!(load(&fleet, "a").disconnected, 1);
+    assert_eq!(pictures(&LeaseRecord::default()), 1);
+    assert_eq!(load(&fleet, "a").disconnected, 0);
+}
+
 fn usable_since(fleet: &Fleet, host: &str) -> Option<Timestamp> {
     fleet.snapshot().hosts[&HostId::from(host)].usable_since
 }
