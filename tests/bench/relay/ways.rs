@@ -122,6 +122,9 @@ impl Way {
              [limits]\nmax_tunnels = {}\n",
             connections()
         ));
+        // As it is installed: apart from the configuration, whose folder is watched.
+        let store = site.folder().join("state").join("store.redb");
+        let site = site.with(format!("[store]\npath = {store:?}\n"));
         let (certificate, key) = identity.write(site.folder(), "relay");
         let site = site.listening(&format!(
             "[[listen]]\naddress = \"127.0.0.1:0\"\n\
