@@ -211,9 +211,9 @@ impl Relay {
             }
         }
         self.is_listening = false;
-        if let Some(tasks) = self.tasks.take() {
-            tasks.spawn_on(self.run(tasks.clone()), &there);
-        }
+        // Never dropped here, whoever forgot to say among which tasks it is.
+        let tasks = self.tasks.take().unwrap_or_default();
+        tasks.spawn_on(self.run(tasks.clone()), &there);
     }
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Came> {
