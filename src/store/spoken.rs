@@ -21,7 +21,6 @@ pub enum Call {
     Replace(LeaseKey, Version, Box<LeaseRecord>, Option<Footing>),
     /// [`Store::after`]
     After(Option<LeaseKey>, usize),
-    /// [`Store::all`]
     /// [`Changes::changes`]
     Changes(Mark),
     /// [`Archive::keep`]
