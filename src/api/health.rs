@@ -2,7 +2,8 @@
 //! for no key: `GET /livez`, `/readyz?verbose`, `/metrics`.
 //!
 //! Health is about us. `/livez` fails only where the runtime of the tunnels, or a
-//! thread that some of them have to themselves, is stuck: whoever restarts us for it ends tunnels that are dead already.
+//! thread that some of them have to themselves, is stuck: whoever restarts us for
+//! it ends tunnels that are dead already.
 //! `/readyz` fails before we listen and once we are to stop. A dead guacd, a
 //! dead store, hosts that are all down and files with faults leave us ready and
 //! are named as degraded: what is open, and what is passed through, goes on,

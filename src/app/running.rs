@@ -165,6 +165,8 @@ impl App {
         drop(asked);
         joining.cancel();
         present.cancel();
+        // What did not end in time is cut here as on the runtime.
+        self.gateway.quiet().end();
         drop(self.gateway);
         let sharing = (self.sharing.following.clone(), self.sharing.telling.clone());
         let (following, telling) = sharing;

@@ -12,8 +12,12 @@ use crate::store::{Footing, Replaced, StoreError, Version, Versioned};
 /// Records that are read at a time where all are.
 const PAGE: usize = 1_024;
 
-/// Records that are changed at a time where many are.
+/// Records that are changed at a time where many are: the embedded store writes
+/// those together.
 const AT_ONCE: usize = 256;
+
+/// The same where the store has few connections, which those who log on wait for.
+const AT_ONCE_AFAR: usize = 2;
 
 impl Leases {
     /// The record of a key as it is in the store.
@@ -112,7 +116,7 @@ impl Leases {
             async move { self.update(&key, change).await }
         });
         changes
-            .buffer_unordered(AT_ONCE)
+            .buffer_unordered(self.at_once())
             .fold(Ok(()), async |before, changed| before.and(changed))
             .await
     }
@@ -137,7 +141,7 @@ impl Leases {
             }
             stream::iter(left_behind)
                 .map(async |(key, version, record)| self.write(&key, version, record, None).await)
-                .buffer_unordered(AT_ONCE)
+                .buffer_unordered(self.at_once())
                 .try_for_each(async |_| Ok(()))
                 .await?;
         }
@@ -153,6 +157,13 @@ impl Leases {
         let mut record = found.clone();
         record.orphan(now);
         (record != *found).then_some(record)
+    }
+
+    fn at_once(&self) -> usize {
+        match self.store.is_far() {
+            true => AT_ONCE_AFAR,
+            false => AT_ONCE,
+        }
     }
 
     /// All that is stored, a page after the other.

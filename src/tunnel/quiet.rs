@@ -21,10 +21,16 @@ const WITH_EASE: usize = 256;
 /// The quiet threads, started as they are needed, one for each processor at most.
 #[derive(Debug)]
 pub struct Quiet {
-    threads: Mutex<Vec<Thread>>,
-    most: usize,
+    threads: Mutex<Threads>,
     end: CancellationToken,
     _ends: DropGuard,
+}
+
+#[derive(Debug)]
+struct Threads {
+    started: Vec<Thread>,
+    /// More are not started: none is there, or the system gave none.
+    most: usize,
 }
 
 #[derive(Debug)]
@@ -52,8 +58,10 @@ impl Quiet {
     fn at_most(most: usize) -> Self {
         let end = CancellationToken::new();
         Self {
-            threads: Mutex::default(),
-            most,
+            threads: Mutex::new(Threads {
+                started: Vec::new(),
+                most,
+            }),
             _ends: end.clone().drop_guard(),
             end,
         }
@@ -63,16 +71,21 @@ impl Quiet {
     /// that seat; `None` where the system has no thread for it.
     pub(super) fn seat(&self) -> Option<(Seat, Handle)> {
         let mut threads = self.lock();
-        let has_ease = threads.iter().any(|thread| thread.taken() < WITH_EASE);
-        if !has_ease && threads.len() < self.most {
+        let Threads { started, most } = &mut *threads;
+        let has_ease = started.iter().any(|thread| thread.taken() < WITH_EASE);
+        if !has_ease && started.len() < *most {
             match self.start() {
-                Ok(thread) => threads.push(thread),
-                Err(error) => warn!(%error, "No thread can be started for quiet relays"),
+                Ok(thread) => started.push(thread),
+                Err(error) => {
+                    warn!(%error, "No thread can be started for quiet relays");
+                    // Else each of them tried again, a few times a second.
+                    *most = started.len();
+                }
             }
         }
         // The first one that carries it with ease: many together cost less.
-        let first = threads.iter().find(|thread| thread.taken() < WITH_EASE);
-        let thread = first.or_else(|| threads.iter().min_by_key(|thread| thread.taken()))?;
+        let first = started.iter().find(|thread| thread.taken() < WITH_EASE);
+        let thread = first.or_else(|| started.iter().min_by_key(|thread| thread.taken()))?;
         let seat = Seat {
             home: Handle::current(),
             _taken: Arc::clone(&thread.seats),
@@ -82,11 +95,19 @@ impl Quiet {
 
     /// Returns once every thread has done something. Where one is stuck: never.
     pub async fn answers(&self) {
-        let threads: Vec<_> = self.lock().iter().map(|it| it.handle.clone()).collect();
+        let threads: Vec<_> = {
+            let threads = self.lock();
+            threads.started.iter().map(|it| it.handle.clone()).collect()
+        };
         for thread in threads {
             // It cannot fail, and ends early only with the thread.
             let _ = thread.spawn(async {}).await;
         }
+    }
+
+    /// Ends the threads, and whatever they still carry.
+    pub fn end(&self) {
+        self.end.cancel();
     }
 
     fn start(&self) -> io::Result<Thread> {
@@ -104,7 +125,7 @@ impl Quiet {
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Thread>> {
+    fn lock(&self) -> MutexGuard<'_, Threads> {
         // A list that only grows, whole behind a panic.
         self.threads.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -125,7 +146,7 @@ mod tests {
     use super::*;
 
     fn taken(quiet: &Quiet) -> Vec<usize> {
-        quiet.lock().iter().map(Thread::taken).collect()
+        quiet.lock().started.iter().map(Thread::taken).collect()
     }
 
     #[tokio::test]
@@ -143,6 +164,13 @@ mod tests {
         assert_eq!(taken(&quiet), [2, WITH_EASE + 2]);
         let _next = quiet.seat().unwrap();
         assert_eq!(taken(&quiet), [3, WITH_EASE + 2]);
+    }
+
+    #[tokio::test]
+    async fn without_a_thread_there_is_no_seat_and_nothing_that_does_not_answer() {
+        let quiet = Quiet::at_most(0);
+        assert!(quiet.seat().is_none());
+        quiet.answers().await;
     }
 
     #[tokio::test]

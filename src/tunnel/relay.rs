@@ -73,6 +73,12 @@ pub(super) struct Relay {
     tasks: Option<TaskTracker>,
 }
 
+/// What becomes of a task of a relay.
+enum Next {
+    Ends(Came),
+    Moves(Handle),
+}
+
 /// Guacamole to guacd.
 struct Up {
     framing: Framing,
@@ -165,16 +171,18 @@ impl Relay {
         Task::Relays(self)
     }
 
-    /// Polled by one task, until something came of it, or it is to go on elsewhere.
-    fn poll_all(&mut self, context: &mut Context<'_>) -> Poll<Option<Came>> {
+    /// Polled by one task, until something came of it, or it goes on elsewhere.
+    fn poll_all(&mut self, context: &mut Context<'_>) -> Poll<Next> {
         if !self.is_listening {
             // From here on; whether it was told, is cheaper to ask than to hear.
             self.is_listening = true;
             self.outcome.entry().told().listen(context);
         }
         match self.poll(context) {
-            Poll::Pending if self.is_misplaced() => Poll::Ready(None),
-            came => came.map(Some),
+            Poll::Pending => self
+                .elsewhere()
+                .map_or(Poll::Pending, |there| Poll::Ready(Next::Moves(there))),
+            came => came.map(Next::Ends),
         }
     }
 
@@ -186,21 +194,8 @@ impl Relay {
         self.end(stop).await;
     }
 
-    /// Goes on to a quiet thread, or back from there.
-    fn move_on(mut self: Box<Self>) {
-        let there = match self.seat.take() {
-            Some(seat) => seat.home,
-            None => match self.gateway.quiet.seat() {
-                Some((seat, there)) => {
-                    self.seat = Some(Box::new(seat));
-                    there
-                }
-                None => {
-                    self.loudness = Loudness::unknown();
-                    Handle::current()
-                }
-            },
-        };
+    /// Goes on there, as another task.
+    fn move_to(mut self: Box<Self>, there: &Handle) {
         {
             let _there = there.enter();
             for stream in [&mut self.guacamole, &mut self.guacd] {
@@ -213,7 +208,7 @@ impl Relay {
         self.is_listening = false;
         // Never dropped here, whoever forgot to say among which tasks it is.
         let tasks = self.tasks.take().unwrap_or_default();
-        tasks.spawn_on(self.run(tasks.clone()), &there);
+        tasks.spawn_on(self.run(tasks.clone()), there);
     }
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Came> {
@@ -233,15 +228,24 @@ impl Relay {
         Poll::Pending
     }
 
-    /// Whether it is better off on a quiet thread, or back from there. Who is about
-    /// to end does so where it is.
-    fn is_misplaced(&self) -> bool {
-        let is_ending = self.up.last_moment.is_some() || self.down.last_moment.is_some();
-        let is_misplaced = match self.seat {
-            Some(_) => self.loudness.is_loud(),
-            None => self.loudness.is_quiet(),
-        };
-        is_misplaced && !is_ending
+    /// Where it is better off than here, if anywhere: a seat on a quiet thread, which
+    /// is taken, or back from there. Who is about to end does so where it is.
+    fn elsewhere(&mut self) -> Option<Handle> {
+        if self.up.last_moment.is_some() || self.down.last_moment.is_some() {
+            return None;
+        }
+        match self.seat {
+            Some(_) if self.loudness.is_loud() => self.seat.take().map(|seat| seat.home),
+            None if self.loudness.is_quiet() => {
+                let Some((seat, there)) = self.gateway.quiet.seat() else {
+                    self.loudness = Loudness::unknown();
+                    return None;
+                };
+                self.seat = Some(Box::new(seat));
+                Some(there)
+            }
+            _ => None,
+        }
     }
 
     fn poll_up(&mut self, context: &mut Context<'_>) -> Poll<Came> {

@@ -5,7 +5,7 @@ use std::mem::replace;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use super::Relay;
+use super::{Next, Relay};
 
 /// A tunnel's relay, and then its end.
 pub(in crate::tunnel) enum Task {
@@ -24,16 +24,16 @@ impl Future for Task {
         loop {
             match &mut *self {
                 Self::Relays(relay) => {
-                    let came = ready!(relay.poll_all(context));
+                    let next = ready!(relay.poll_all(context));
                     let Self::Relays(relay) = replace(&mut *self, Self::Over) else {
                         continue;
                     };
-                    match came {
-                        Some(came) => {
+                    match next {
+                        Next::Ends(came) => {
                             let ending: Ending = Box::pin(relay.end_after(came));
                             *self = Self::Ends(Box::new(ending));
                         }
-                        None => relay.move_on(),
+                        Next::Moves(there) => relay.move_to(&there),
                     }
                 }
                 Self::Ends(ending) => {
