@@ -69,14 +69,13 @@ fn a_malformed_setting_is_refused_and_never_forwarded() {
         let mut peer = stage.guacd.next();
         let said = peer.wire.rest();
         assert!(matches!(said.as_deref(), Ok(b"")), "{shown}: {said:?}");
-        assert_eq!(
-            String::from_utf8_lossy(&peer.wire.arrived)
-                .matches(';')
-                .count(),
-            {
-                // `select`, and for two names the one that was well-formed.
-                1 + usize::from(shown.contains('\n'))
-            }
+        let arrived = String::from_utf8_lossy(&peer.wire.arrived).into_owned();
+        // `select`, and for two names at most the one that was well-formed: what came
+        // together with a malformed one need not be told.
+        let most = 1 + usize::from(shown.contains('\n'));
+        assert!(
+            (1..=most).contains(&arrived.matches(';').count()),
+            "{arrived}"
         );
     }
 }

@@ -164,6 +164,10 @@ fn connect_at_once(all: usize, of: usize) {
 fn a_reset_at_every_step_up_to_the_desktop_ends_that_tunnel_alone() {
     let stage = Stage::one();
     let (mut witness, mut of_witness) = stage.desktop(&Visit::office("witness"));
+    // On its quiet thread by now, whose descriptors stay.
+    for _ in 0..20 {
+        assert_carries(&mut witness, &mut of_witness);
+    }
     let before = stage.broker.descriptors();
     let ann = Visit::office("ann");
     for step in 0..9 {
