@@ -12,7 +12,8 @@ use std::thread;
 
 use tokio::runtime::{Builder, Handle};
 use tokio_util::sync::{CancellationToken, DropGuard};
-use tracing::warn;
+use tracing::dispatcher::{get_default, set_default};
+use tracing::{Dispatch, warn};
 
 /// Relays on a thread before another is started: of desktops in use so many take
 /// about a third of a processor.
@@ -114,8 +115,11 @@ impl Quiet {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let handle = runtime.handle().clone();
         let end = self.end.clone();
+        // Whoever hears what is said here, hears what is said there.
+        let heard = get_default(Dispatch::clone);
         let thread = thread::Builder::new().name("quiet-relays".to_owned());
         thread.spawn(move || {
+            let _heard = set_default(&heard);
             runtime.block_on(end.cancelled());
             runtime.shutdown_background();
         })?;
