@@ -154,9 +154,7 @@ impl Leases {
         if self.store.is_shared() {
             return None;
         }
-        let mut record = found.clone();
-        record.orphan(now);
-        (record != *found).then_some(record)
+        changed(found, |record| record.orphan(now))
     }
 
     fn at_once(&self) -> usize {
@@ -170,6 +168,16 @@ impl Leases {
     pub(super) fn pages(&self) -> Pages {
         Pages { last: None }
     }
+}
+
+/// A record as a change leaves it; `None` where that is as it was.
+pub(super) fn changed(
+    found: &LeaseRecord,
+    change: impl FnOnce(&mut LeaseRecord),
+) -> Option<LeaseRecord> {
+    let mut record = found.clone();
+    change(&mut record);
+    (record != *found).then_some(record)
 }
 
 /// How far somebody has read all records. One that is written meanwhile may be

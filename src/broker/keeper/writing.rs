@@ -6,7 +6,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::{Claim, Kept, Leases};
-use crate::placement::{HostId, Timestamp, Trust};
+use crate::broker::leases::changed;
+use crate::placement::{HostId, LeaseRecord, Timestamp, Trust};
 use crate::store::StoreError;
 
 impl Leases {
@@ -14,13 +15,12 @@ impl Leases {
     pub(in crate::broker) async fn sweep(&self, now: Timestamp) -> Result<(), StoreError> {
         let mut pages = self.pages();
         while let Some(page) = pages.next(self).await? {
-            let outdated = page.into_iter().filter(|(_, known)| {
-                let mut record = known.record.clone();
-                record.expire(now);
-                record != known.record
-            });
+            let expire = |record: &mut LeaseRecord| record.expire(now);
+            let outdated = page
+                .into_iter()
+                .filter(|(_, known)| changed(&known.record, expire).is_some());
             let keys = outdated.map(|(key, _)| key);
-            self.update_all(keys, |record| record.expire(now)).await?;
+            self.update_all(keys, expire).await?;
         }
         Ok(())
     }
