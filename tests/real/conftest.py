@@ -180,7 +180,7 @@ def visit(farm):
         before = Counter(farm.logons(user))
         client = Client(gateway.address, gateway.rdp(user, hint))
         clients.append(client)
-        client.until_desktop()
+        client.until_desktop(told=lambda: "\n".join(host.tail() for host in farm.hosts))
         logons = list((Counter(farm.logons(user)) - before).elements())
         assert len(logons) == 1, f"one click, yet the farm saw {logons}"
         return Visit(client, logons[0].host, logons[0].kind)

@@ -81,9 +81,12 @@ class Client:
         return until(check, seconds, lambda: f"{what}; instructions {self.opcodes[:30]} to {self.opcodes[-10:]}, "
                                              f"a picture of {self.picture.image().size}")
 
-    def until_desktop(self, seconds=30):
-        """Waits until the test desktop is drawn."""
-        self.until(self.picture.desktop_drawn, seconds, "the desktop is drawn")
+    def until_desktop(self, seconds=30, told=lambda: ""):
+        """Waits until the test desktop is drawn; `told` adds what else is known where it is not."""
+        try:
+            self.until(self.picture.desktop_drawn, seconds, "the desktop is drawn")
+        except AssertionError as failure:
+            raise AssertionError(f"{failure}\n{told()}") from None
         return self
 
     def close(self):

@@ -12,7 +12,9 @@ from . import net
 from .process import Process
 
 _HERE = Path(__file__).parent
-_DISPLAYS = 20
+# Sessions stay until the run ends, and which host takes one is partly chance: each has room for every
+# logon of the suite. A host without room says "login failed" to the user, on a page that looks like no desktop.
+_DISPLAYS = 150
 
 _SESMAN_INI = """\
 [Globals]
@@ -106,11 +108,17 @@ class XrdpHost:
                                     and net.answers(self.host, self.port)),
                            10, "accepts connections")
 
+    def tail(self, lines=8):
+        """The end of what its session manager says."""
+        return f"{self.id}:\n" + "\n".join(self._log().splitlines()[-lines:])
+
     def logons(self):
         """Every logon this host saw, oldest first."""
+        return [Logon(self.id, m[1], m[2]) for m in _LOGON.finditer(self._log())]
+
+    def _log(self):
         log = self.dir / "sesman.log"
-        text = log.read_text(errors="replace") if log.exists() else ""
-        return [Logon(self.id, m[1], m[2]) for m in _LOGON.finditer(text)]
+        return log.read_text(errors="replace") if log.exists() else ""
 
     def stop(self):
         self.process.stop()
