@@ -79,9 +79,8 @@ impl State {
     /// Whose records put something on a host that has run out.
     fn run_out(&self, now: Timestamp) -> Vec<LeaseKey> {
         let views = self.snapshot.hosts.values();
-        let lingering = views.flat_map(|view| view.lingering.iter());
-        let over = lingering.filter(|(_, until)| **until <= now);
-        let mut keys: Vec<_> = over.map(|(key, _)| key.clone()).collect();
+        let over = views.flat_map(|view| view.lingering.over(now));
+        let mut keys: Vec<_> = over.cloned().collect();
         let puts = self.recorded.keys.iter();
         let over = puts.filter(|(_, put)| put.elsewhere.iter().any(|(_, _, until)| *until <= now));
         keys.extend(over.map(|(key, _)| key.clone()));
@@ -127,10 +126,7 @@ impl State {
             if lease.state == LeaseState::Lingering {
                 let until = lease.until;
                 self.host(lease.host, |view| {
-                    // Two farms' leases on one host are one user there.
-                    let lingering = Arc::make_mut(&mut view.lingering);
-                    let known = lingering.entry(key.clone()).or_insert(until);
-                    *known = until.max(*known);
+                    Arc::make_mut(&mut view.lingering).insert(key.clone(), until);
                 });
                 put.lingering.push(lease.host.clone());
             }
@@ -162,7 +158,7 @@ impl State {
         };
         put.lingering.retain(|host| {
             let view = self.snapshot.hosts.get(host);
-            let until = view.and_then(|view| view.lingering.get(key)).copied();
+            let until = view.and_then(|view| view.lingering.get(key));
             let goes = until.is_none_or(&is_meant);
             if goes {
                 self.host(host, |view| {

@@ -179,8 +179,8 @@ fn leases(page: &mut Page, snapshot: &Snapshot, now: Timestamp) {
                 }
             }
         }
-        let left = view.lingering.iter();
-        let left = left.filter(|(key, until)| **until > now && !here.contains(key));
+        let left = view.lingering.left(now);
+        let left = left.filter(|(key, _)| !here.contains(key));
         lingering = lingering.saturating_add(u32::try_from(left.count()).unwrap_or(u32::MAX));
     }
     let live = held.values().filter(|stood| **stood).count();

@@ -6,7 +6,7 @@
 //! alone changes them.
 
 use std::ops::{Deref, DerefMut};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use super::identity::UserKey;
 use super::lease_key::LeaseKey;
@@ -21,6 +21,18 @@ pub struct Known {
     view: HostView,
     // INVARIANT: counted in `view` as it stands, or nothing.
     counted: Mutex<Option<Counts>>,
+    /// The same of what time does not change: read for every host of every
+    /// decision, so without a lock.
+    named: OnceLock<Named>,
+}
+
+/// Whom a host has something of.
+#[derive(Debug, Clone, Copy)]
+struct Named {
+    /// Whose sessions are reported.
+    sessions: Names,
+    /// Whose tunnels are open.
+    tunnels: Names,
 }
 
 /// Counts, and when they are right.
@@ -32,10 +44,6 @@ pub(super) struct Counts {
     load: Load,
     users: u32,
     pending: u32,
-    /// Whose sessions are reported.
-    sessions: Names,
-    /// Whose tunnels are open.
-    tunnels: Names,
 }
 
 /// A set of names that may claim one it does not hold, and never denies one it
@@ -102,14 +110,19 @@ impl Counts {
 impl HostView {
     fn count(&self, now: Timestamp) -> Counts {
         let (users, pending) = self.users_and_pending(now);
-        let sessions = self.report.iter().flat_map(|report| &report.sessions);
-        let keys = self.tunnels.iter().filter_map(|tunnel| tunnel.key.as_ref());
         Counts {
             from: now,
             until: self.next_change(now),
             load: self.load(now),
             users,
             pending,
+        }
+    }
+
+    fn name(&self) -> Named {
+        let sessions = self.report.iter().flat_map(|report| &report.sessions);
+        let keys = self.tunnels.iter().filter_map(|tunnel| tunnel.key.as_ref());
+        Named {
             sessions: sessions.fold(Names::default(), |names, session| {
                 names.with(Name::of_user(&session.user))
             }),
@@ -122,8 +135,8 @@ impl HostView {
         let tunnels = self.tunnels.iter();
         let unseen = tunnels.flat_map(|t| [Some(t.since), t.stood]).flatten();
         let unseen = unseen.map(|at| at + UNSEEN);
-        let ends = self.lingering.values().copied();
-        unseen.chain(ends).filter(|at| *at > now).min()
+        let unseen = unseen.filter(|at| *at > now).min();
+        unseen.into_iter().chain(self.lingering.next_end(now)).min()
     }
 }
 
@@ -135,22 +148,33 @@ impl Known {
 
     /// As [`HostView::occupancy`].
     pub fn occupancy(&self, caps: Caps, now: Timestamp) -> Occupancy {
+        let (_, occupancy) = self.load_and_occupancy(caps, now);
+        occupancy
+    }
+
+    /// Both at once.
+    pub(super) fn load_and_occupancy(&self, caps: Caps, now: Timestamp) -> (Load, Occupancy) {
         let counts = self.counts(now);
-        Occupancy {
+        let occupancy = Occupancy {
             users: counts.users,
             pending: counts.pending,
             pending_cap: self.view.pending_cap(caps, now),
-        }
+        };
+        (counts.load, occupancy)
     }
 
     /// False only where no session of that name is reported.
-    pub(super) fn may_show(&self, name: Name, now: Timestamp) -> bool {
-        self.counts(now).sessions.may_hold(name)
+    pub(super) fn may_show(&self, name: Name) -> bool {
+        self.named().sessions.may_hold(name)
     }
 
     /// False only where no tunnel of that name is open.
-    pub(super) fn may_have_tunnel(&self, name: Name, now: Timestamp) -> bool {
-        self.counts(now).tunnels.may_hold(name)
+    pub(super) fn may_have_tunnel(&self, name: Name) -> bool {
+        self.named().tunnels.may_hold(name)
+    }
+
+    fn named(&self) -> &Named {
+        self.named.get_or_init(|| self.view.name())
     }
 
     fn counts(&self, now: Timestamp) -> Counts {
@@ -168,6 +192,7 @@ impl From<HostView> for Known {
         Self {
             view,
             counted: Mutex::default(),
+            named: OnceLock::new(),
         }
     }
 }
@@ -193,6 +218,7 @@ impl DerefMut for Known {
             .counted
             .get_mut()
             .unwrap_or_else(PoisonError::into_inner) = None;
+        self.named.take();
         &mut self.view
     }
 }

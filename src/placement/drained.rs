@@ -27,10 +27,10 @@ pub fn is_drained(snapshot: &Snapshot, host: &HostId, since: Timestamp, now: Tim
             return false;
         };
         let fresh = report.taken >= since && now.since(report.taken) <= rules.offline_after;
-        let mut left = view.lingering.values().filter(|until| **until > now);
+        let mut left = view.lingering.left(now);
         fresh
             && report.sessions.is_empty()
             && view.tunnels.is_empty()
-            && left.all(|until| was_left_by(*until, rules.lease, report.taken))
+            && left.all(|(_, until)| was_left_by(until, rules.lease, report.taken))
     })
 }

@@ -1,6 +1,7 @@
 //! Steps 7 and 8 of a placement: a new session, on the eligible host with the
 //! highest score.
 
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
 use super::aim::Aim;
@@ -10,7 +11,7 @@ use super::ids::HostId;
 use super::mode::Mode;
 use super::reach::{Reach, Silence};
 use super::rules::{Caps, Rules};
-use super::score::{Means, Score, tie_hash};
+use super::score::{Means, Score, Ties};
 use super::snapshot::{HostView, Occupancy, Snapshot};
 use super::time::Timestamp;
 use super::trust::Claim;
@@ -25,7 +26,8 @@ pub(super) fn candidates(
 ) -> Vec<Candidate> {
     let rules = snapshot.directory.rules();
     let weights = aim.farm.overrides.weights.unwrap_or(rules.weights);
-    let hosts: Vec<_> = roster(snapshot, aim).collect();
+    let mut hosts = Vec::with_capacity(snapshot.directory.roster(&aim.farm.id).len());
+    hosts.extend(roster(snapshot, aim));
     let all = hosts.iter().map(|(_, _, view)| *view);
     let silence = Silence::among(all, rules.offline_after, snapshot.started, now);
     let means = Means::of(hosts.iter().map(|(_, _, view)| *view));
@@ -33,7 +35,7 @@ pub(super) fn candidates(
         .into_iter()
         .map(|(id, caps, view)| {
             let reach = view.reach_amid(silence, now);
-            let occupancy = view.occupancy(caps, now);
+            let (load, occupancy) = view.load_and_occupancy(caps, now);
             let mode = view.mode(now);
             let barred = view.barred(now).is_some();
             let kept_out = exclusion(view, (mode, reach, barred), aim, rules)
@@ -41,7 +43,7 @@ pub(super) fn candidates(
             let order = view.modes.orders.at(now).filter(|_| mode != Mode::Online);
             Candidate {
                 host: id.clone(),
-                score: Score::of(view, means, &weights, now),
+                score: Score::of(view, load, means, &weights),
                 reach,
                 probe: view.probe,
                 report: view.report.as_ref().map(|report| report.received),
@@ -74,9 +76,14 @@ fn roster<'a>(
     let mut known = snapshot.hosts.iter().peekable();
     let members = snapshot.directory.roster(&aim.farm.id).iter();
     members.filter_map(move |(id, caps)| {
-        while known.next_if(|(other, _)| *other < id).is_some() {}
-        let (_, view) = known.next_if(|(other, _)| *other == id)?;
-        Some((id, *caps, view.as_ref()))
+        loop {
+            let (other, view) = *known.peek()?;
+            match other.cmp(id) {
+                Ordering::Less => known.next(),
+                Ordering::Equal => return Some((id, *caps, view.as_ref())),
+                Ordering::Greater => return None,
+            };
+        }
     })
 }
 
@@ -139,16 +146,20 @@ pub(super) fn best(
     candidates: &[Candidate],
     last: Option<&HostId>,
 ) -> Result<HostId, Refusal> {
-    let eligible = candidates.iter().filter(|c| c.exclusion.is_none());
-    let best = eligible.max_by(|a, b| {
-        let hash = |c: &Candidate| tie_hash(aim.user.as_ref(), &c.host);
+    let eligible = || candidates.iter().filter(|c| c.exclusion.is_none());
+    let rank = |a: &&Candidate, b: &&Candidate| {
         (a.score.total.total_cmp(&b.score.total))
             .then_with(|| b.score.sessions().cmp(&a.score.sessions()))
             .then_with(|| (Some(&a.host) == last).cmp(&(Some(&b.host) == last)))
-            .then_with(|| hash(a).cmp(&hash(b)))
-    });
-    best.map(|candidate| candidate.host.clone())
-        .ok_or_else(|| refusal(aim, candidates))
+    };
+    let Some(top) = eligible().max_by(rank) else {
+        return Err(refusal(aim, candidates));
+    };
+    // Of an idle farm every host is among them.
+    let ties = Ties::of(aim.user.as_ref());
+    let equal = eligible().filter(|candidate| rank(candidate, &top).is_eq());
+    let best = equal.max_by_key(|candidate| ties.hash(&candidate.host));
+    Ok(best.unwrap_or(top).host.clone())
 }
 
 /// Busy is lasting and the page does not retry; unreachable may pass by itself

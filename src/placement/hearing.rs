@@ -128,7 +128,7 @@ impl HostView {
     fn waits_for(&self, session: &UserKey, now: Timestamp) -> bool {
         let is_theirs = |user: &UserKey| user.matches_session(session);
         let mut tunnels = self.tunnels.iter().filter_map(|t| t.user.as_ref());
-        let mut leases = self.lingering.iter().filter(|(_, until)| **until > now);
+        let mut leases = self.lingering.left(now);
         tunnels.any(is_theirs) || leases.any(|(key, _)| is_theirs(&key.user()))
     }
 
@@ -205,11 +205,11 @@ fn left_leases(
 ) {
     let rules = snapshot.directory.rules();
     let taken = report.taken;
-    for (key, until) in view.lingering.iter().filter(|(_, until)| **until > now) {
+    for (key, until) in view.lingering.left(now) {
         let user = key.user();
         let open =
             |t: &Arc<TunnelView>| t.key.as_ref() == Some(key) || t.user.as_ref() == Some(&user);
-        if !was_left_by(*until, rules.lease, taken)
+        if !was_left_by(until, rules.lease, taken)
             || report.shows(&user)
             || view.tunnels.iter().any(open)
         {

@@ -19,6 +19,7 @@ mod ids;
 mod last_host;
 mod lease;
 mod lease_key;
+mod lingering;
 mod mode;
 mod people;
 mod reach;
@@ -57,6 +58,7 @@ pub use lease::{
     Origin, Past, RENEWAL,
 };
 pub use lease_key::LeaseKey;
+pub use lingering::LingeringLeases;
 pub use mode::{Actor, Effect, MOST_TIMED, Mode, Modes, Order, Orders};
 pub use people::People;
 pub use reach::{Reach, Silence, is_silent, reach};

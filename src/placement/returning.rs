@@ -41,49 +41,47 @@ pub(super) fn held(
     };
     // The record knows one host a farm, and nobody is given another beside it.
     // Our own tunnels speak where the store has lost it.
+    let usable = |host: &&HostId| may_return(snapshot, aim, host, now).is_some();
     let mut leased = leases.held(now).filter(|(farm, _)| **farm == aim.farm.id);
-    let here: Vec<_> = match leased.next() {
-        Some((_, host)) => vec![host],
-        None => tunnels(snapshot, aim, key, now, |farm| *farm == aim.farm.id).collect(),
+    if let Some((_, host)) = leased.next() {
+        return match usable(&host) {
+            true => Held::On(host.clone()),
+            false => Held::Barred(host.clone()),
+        };
+    }
+    let open: Vec<_> = tunnels(snapshot, aim, key).collect();
+    let here = || {
+        let here = open.iter().filter(|(farm, _)| **farm == aim.farm.id);
+        here.map(|(_, host)| *host)
     };
-    let mut barred = None;
-    for host in here {
-        if may_return(snapshot, aim, host, now).is_some() {
-            return Held::On(host.clone());
-        }
-        barred = Some(host.clone());
+    if let Some(host) = here().find(usable) {
+        return Held::On(host.clone());
     }
-    match barred {
-        Some(host) => Held::Barred(host),
-        // A tunnel in another farm keeps the user only where its host is in
-        // this farm too; else the farm boundary wins.
-        None => leases
-            .held(now)
-            .map(|(_, host)| host)
-            .chain(tunnels(snapshot, aim, key, now, |_| true))
-            .find(|host| may_return(snapshot, aim, host, now).is_some())
-            .map_or(Held::Nowhere, |host| Held::On(host.clone())),
+    if let Some(host) = here().last() {
+        return Held::Barred(host.clone());
     }
+    // A tunnel in another farm keeps the user only where its host is in this
+    // farm too; else the farm boundary wins.
+    let held = leases.held(now).chain(open);
+    held.map(|(_, host)| host)
+        .find(usable)
+        .map_or(Held::Nowhere, |host| Held::On(host.clone()))
 }
 
-/// Hosts on which our own tunnels of this key are open, in farms that count:
-/// the store may have lost a lease, the tunnel is still there. A host that left
-/// its farm still counts, since its tunnel does.
+/// Our own tunnels of this key, each as its farm and host, in the order of
+/// hosts: the store may have lost a lease, the tunnel is still there. A host
+/// that left its farm still counts, since its tunnel does.
 fn tunnels<'a>(
     snapshot: &'a Snapshot,
     aim: &'a Aim<'_>,
     key: &'a LeaseKey,
-    now: Timestamp,
-    counts: impl Fn(&FarmId) -> bool,
-) -> impl Iterator<Item = &'a HostId> {
+) -> impl Iterator<Item = (&'a FarmId, &'a HostId)> {
     let name = Name::of_key(key);
     let hosts = snapshot.hosts.iter();
-    let hosts = hosts.filter(move |(_, view)| view.may_have_tunnel(name, now));
-    hosts.filter_map(move |(id, view)| {
-        let mut open = view.tunnels.iter().filter(|t| counts(&t.farm));
-        open.any(|t| t.key.as_ref() == Some(key) && matters(t, aim))
-            .then_some(id)
-    })
+    let hosts = hosts.filter(move |(_, view)| view.may_have_tunnel(name));
+    let open = hosts.flat_map(|(host, view)| view.tunnels.iter().map(move |t| (host, t)));
+    let theirs = open.filter(|(_, t)| t.key.as_ref() == Some(key) && matters(t, aim));
+    theirs.map(|(host, t)| (&t.farm, host))
 }
 
 /// Whether a tunnel of the user's name is anything to the one who asks: one in

@@ -11,8 +11,7 @@ use super::count::Known;
 use super::identity::UserKey;
 use super::ids::HostId;
 use super::rules::Weights;
-use super::snapshot::Load;
-use super::time::Timestamp;
+use super::snapshot::{HostView, Load};
 
 /// A host's score and what it is made of.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -59,15 +58,15 @@ impl Means {
 }
 
 impl Score {
-    /// The host's score at `now`, unknown figures taken from `means`.
-    pub fn of(host: &Known, means: Means, weights: &Weights, now: Timestamp) -> Self {
+    /// The score of a host with that load, unknown figures taken from `means`.
+    pub fn of(host: &HostView, load: Load, means: Means, weights: &Weights) -> Self {
         let report = host.report.as_ref();
         let cpu = figure(report.and_then(|r| r.cpu_percent), means.cpu);
         let memory = figure(report.and_then(|r| r.memory_used_percent), means.memory);
         let Load {
             active,
             disconnected,
-        } = host.load(now);
+        } = load;
         let health = host.health();
         let total = f64::from(health) * f64::from(weights.health)
             - f64::from(active) * f64::from(weights.active)
@@ -120,11 +119,27 @@ fn mean(figures: impl Iterator<Item = f64>) -> f64 {
 /// FNV leaves the high bits of short texts alike. Part of the behaviour, so it
 /// must not change with a compiler release as the standard hasher may.
 pub fn tie_hash(user: Option<&UserKey>, host: &HostId) -> u64 {
-    let user = user.map(ToString::to_string).unwrap_or_default();
-    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
-    for byte in user.bytes().chain([0]).chain(host.as_str().bytes()) {
-        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    Ties::of(user).hash(host)
+}
+
+/// One user's [`tie_hash`] of many hosts, the user hashed once.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ties(u64);
+
+impl Ties {
+    pub(super) fn of(user: Option<&UserKey>) -> Self {
+        let user = user.map(ToString::to_string).unwrap_or_default();
+        let start: u64 = 0xcbf2_9ce4_8422_2325;
+        Self(user.bytes().chain([0]).fold(start, fnv))
     }
-    hash = (hash ^ (hash >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    hash ^ (hash >> 29)
+
+    pub(super) fn hash(self, host: &HostId) -> u64 {
+        let hash = host.as_str().bytes().fold(self.0, fnv);
+        let hash = (hash ^ (hash >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        hash ^ (hash >> 29)
+    }
+}
+
+fn fnv(hash: u64, byte: u8) -> u64 {
+    (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
 }

@@ -16,6 +16,7 @@ use super::directory::Directory;
 use super::identity::UserKey;
 use super::ids::{FarmId, HostId, ResourceId, TunnelId};
 use super::lease_key::LeaseKey;
+use super::lingering::LingeringLeases;
 use super::mode::{Mode, Modes};
 use super::people::People;
 use super::report::{Report, SessionState};
@@ -74,7 +75,7 @@ pub struct HostView {
     pub tunnels: Vec<Arc<TunnelView>>,
     /// Leases that linger here without a tunnel, with their ends. Shared by
     /// pictures: there are many, and most changes are of something else.
-    pub lingering: Arc<BTreeMap<LeaseKey, Timestamp>>,
+    pub lingering: Arc<LingeringLeases>,
     /// Since when it can be reached again after it could not, or its breaker let
     /// nobody new in; `None` where it could ever since we started. See [`Self::turned_usable`].
     pub usable_since: Option<Timestamp>,
@@ -188,19 +189,18 @@ impl HostView {
                 SessionState::Disconnected => load.disconnected += 1,
             }
         }
-        let mut counted = BTreeSet::new();
+        let mut users = Vec::with_capacity(self.tunnels.len());
         for tunnel in &self.tunnels {
             let overdue = tunnel.stood.is_some_and(|stood| now.since(stood) >= UNSEEN);
             if self.report.is_some() && overdue {
                 continue;
             }
-            let Some(user) = &tunnel.user else {
-                load.active += 1;
-                continue;
-            };
-            if !counted.insert(user) {
-                continue;
+            match &tunnel.user {
+                None => load.active += 1,
+                Some(user) => users.push(user),
             }
+        }
+        for user in each_once(&mut users) {
             let shown = reported.iter().filter(|s| user.matches_session(&s.user));
             match shown.map(|s| s.state).min() {
                 None => load.active += 1,
@@ -214,12 +214,11 @@ impl HostView {
         }
         if self.report.is_none() {
             // Whoever is on the way back to a lease left here counts by the tunnel.
-            let open = |key| self.tunnels.iter().any(|t| t.key.as_ref() == Some(key));
-            let left = self
-                .lingering
-                .iter()
-                .filter(|&(key, &until)| until > now && !open(key));
-            load.disconnected = count(left.count());
+            let lingers = |key: &&LeaseKey| self.lingering.get(key).is_some_and(|at| at > now);
+            let keys = self.tunnels.iter().filter_map(|tunnel| tunnel.key.as_ref());
+            let mut back: Vec<_> = keys.filter(lingers).collect();
+            let back = each_once(&mut back).len();
+            load.disconnected = count(self.lingering.count_left(now).saturating_sub(back));
         }
         load
     }
@@ -237,10 +236,11 @@ impl HostView {
     /// Users on it and logons under way, each user once.
     pub(super) fn users_and_pending(&self, now: Timestamp) -> (u32, u32) {
         let reported = self.report.as_ref().map_or(&[][..], |r| &r.sessions);
-        let mut users: BTreeSet<_> = reported.iter().map(|session| &session.user).collect();
+        let mut users = Vec::with_capacity(reported.len() + self.tunnels.len());
+        users.extend(reported.iter().map(|session| &session.user));
         let mut unnamed = 0;
         // One user's tunnels that open together are one logon.
-        let mut logons = BTreeSet::new();
+        let mut logons = Vec::new();
         let mut unnamed_logons = 0;
         for tunnel in &self.tunnels {
             let shown = |user| {
@@ -251,24 +251,20 @@ impl HostView {
             let seen = tunnel.user.as_ref().is_some_and(shown);
             match &tunnel.user {
                 None => unnamed += 1,
-                Some(user) if !seen => {
-                    users.insert(user);
-                }
+                Some(user) if !seen => users.push(user),
                 Some(_) => {}
             }
             let done = seen || (self.report.is_none() && tunnel.stood.is_some());
             if !done && now.since(tunnel.since) < UNSEEN {
                 match &tunnel.user {
                     None => unnamed_logons += 1,
-                    Some(user) => {
-                        logons.insert(user);
-                    }
+                    Some(user) => logons.push(user),
                 }
             }
         }
         (
-            count(users.len()).saturating_add(unnamed),
-            count(logons.len()).saturating_add(unnamed_logons),
+            count(each_once(&mut users).len()).saturating_add(unnamed),
+            count(each_once(&mut logons).len()).saturating_add(unnamed_logons),
         )
     }
 
@@ -288,6 +284,13 @@ impl HostView {
             .map_or(full, |grown| grown + 1)
             .min(full)
     }
+}
+
+/// The same without what is there twice.
+fn each_once<'a, 'b, T: Ord>(all: &'b mut Vec<&'a T>) -> &'b [&'a T] {
+    all.sort_unstable();
+    all.dedup();
+    all
 }
 
 fn count(number: usize) -> u32 {

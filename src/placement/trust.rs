@@ -167,7 +167,7 @@ impl HostView {
     fn expects(&self, session: &UserKey, now: Timestamp) -> bool {
         let believed = self.tunnels.iter().filter(|t| t.trust != Trust::Doubtful);
         let mut users = believed.filter_map(|t| t.user.as_ref());
-        let mut left = self.lingering.iter().filter(|(_, until)| **until > now);
+        let mut left = self.lingering.left(now);
         users.any(|user| user.matches_session(session))
             || left.any(|(key, _)| key.user().matches_session(session))
     }
@@ -176,7 +176,7 @@ impl HostView {
     fn has(&self, user: &UserKey, now: Timestamp) -> bool {
         let theirs =
             |t: &Arc<TunnelView>| t.trust != Trust::Doubtful && t.user.as_ref() == Some(user);
-        let mut left = self.lingering.iter().filter(|(_, until)| **until > now);
+        let mut left = self.lingering.left(now);
         self.tunnels.iter().any(theirs) || left.any(|(key, _)| key.user() == *user)
     }
 }
@@ -218,7 +218,7 @@ pub(super) fn claims<'a>(snapshot: &'a Snapshot, user: &UserKey, now: Timestamp)
     let rules = snapshot.directory.rules();
     let name = Name::of_user(user);
     let hosts = snapshot.hosts.iter();
-    let hosts = hosts.filter(|(_, view)| view.may_show(name, now));
+    let hosts = hosts.filter(|(_, view)| view.may_show(name));
     let told = hosts.filter_map(|(host, view)| {
         let view = view.as_ref();
         let report = view.report.as_ref().filter(|report| report.shows(user))?;

@@ -26,7 +26,7 @@ fn edges(view: &HostView) -> Vec<Timestamp> {
     let tunnels = view.tunnels.iter();
     let unseen = tunnels.flat_map(|t| [Some(t.since), t.stood]).flatten();
     let unseen = unseen.map(|at| at + UNSEEN);
-    let all = unseen.chain(view.lingering.values().copied());
+    let all = unseen.chain(view.lingering.iter().map(|(_, until)| until));
     let millisecond = std::time::Duration::from_millis(1);
     all.flat_map(|at| [at - millisecond, at, at + millisecond])
         .collect()

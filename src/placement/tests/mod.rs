@@ -24,6 +24,7 @@ mod identity_laws;
 mod keys;
 mod laws;
 mod leases;
+mod lingering;
 mod load;
 mod membership;
 mod modes;

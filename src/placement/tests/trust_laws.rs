@@ -57,7 +57,7 @@ fn with_rules(mut case: Case, rules: Rules) -> Case {
 /// Whether our tunnels, leases and history say that this user is or was there.
 fn is_known(case: &Case, who: &UserKey, host: &HostId) -> bool {
     let view = case.view(host);
-    let lasting = view.lingering.iter().filter(|(_, until)| **until > NOW);
+    let lasting = view.lingering.left(NOW);
     case.snapshot.people.took(who, host)
         || view.tunnels.iter().any(|t| t.user.as_ref() == Some(who))
         || lasting.map(|(key, _)| key.user()).any(|user| user == *who)

@@ -176,9 +176,7 @@ impl Broker {
         {
             // Leases of two farms on one host: the longer one counts.
             self.host(lease.host, |view| {
-                let lingering = Arc::make_mut(&mut view.lingering);
-                let until = lingering.entry(key.clone()).or_insert(lease.until);
-                *until = lease.until.max(*until);
+                Arc::make_mut(&mut view.lingering).insert(key.clone(), lease.until);
             });
             hosts.push(lease.host.clone());
         }
@@ -193,9 +191,10 @@ impl Broker {
 
     pub(super) fn expire(&mut self, now: Timestamp) {
         for view in self.snapshot.hosts.values_mut() {
-            if view.lingering.values().any(|until| *until <= now) {
+            let over: Vec<_> = view.lingering.over(now).cloned().collect();
+            for key in over {
                 let view = Arc::make_mut(view);
-                Arc::make_mut(&mut view.lingering).retain(|_, until| *until > now);
+                Arc::make_mut(&mut view.lingering).remove(&key);
             }
         }
         self.forget_gone();
