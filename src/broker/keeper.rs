@@ -11,10 +11,10 @@
 
 mod findings;
 mod regain;
+mod tunnels;
 mod watch;
 mod writing;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,6 +35,7 @@ use crate::store::StoreError;
 pub use findings::LeaseFigures;
 pub(super) use findings::{Guest, LeaseChanges};
 use regain::{RETRY, Regaining};
+use tunnels::Tunnels;
 use watch::Watch;
 
 /// Leases written at a time.
@@ -60,7 +61,7 @@ pub struct Keeper {
     notes: mpsc::UnboundedReceiver<Note>,
     /// Tunnels with a lease, open or ended and not written off yet. One that
     /// was placed again may have a part in two records for a moment.
-    tunnels: BTreeMap<Part, Kept>,
+    tunnels: Tunnels,
     /// Set while the store fails, so that it is said once.
     failing: bool,
     /// What was to be written last could not be, since the store is away.
@@ -273,7 +274,7 @@ impl Keeper {
             losses_regained: leases.gate.losses(),
             leases,
             notes,
-            tunnels: BTreeMap::new(),
+            tunnels: Tunnels::default(),
             failing: false,
             away: false,
             regaining: None,
@@ -370,12 +371,14 @@ impl Keeper {
                 self.owe(&part);
             }
             // Perhaps not the first: it is the one that counts from now on.
-            self.tunnels.insert(part, kept);
+            self.tunnels.insert(kept);
             return;
         }
-        let kept = self.tunnels.entry(part).or_insert(kept);
-        kept.state.hear(news, now);
-        kept.due = now;
+        self.tunnels.insert_if_new(kept);
+        self.tunnels.change(&part, |kept| {
+            kept.state.hear(news, now);
+            kept.due = now;
+        });
         self.gathered.get_or_insert(now + GATHER);
     }
 
@@ -384,7 +387,7 @@ impl Keeper {
     async fn write_due(&mut self) {
         loop {
             let now = Instant::now();
-            let due = self.tunnels.iter().filter(|(_, kept)| kept.due <= now);
+            let due = self.tunnels.due(now);
             let lease = self.leases.fleet.snapshot().directory.rules().lease;
             let mut writing = JoinSet::new();
             for (part, kept) in due.take(TOGETHER) {
@@ -430,7 +433,10 @@ impl Keeper {
         self.paid(part);
         if state.ended.is_some() {
             self.tunnels.remove(part);
-        } else if let Some(kept) = self.tunnels.get_mut(part) {
+            return;
+        }
+        let fleet = &self.leases.fleet;
+        self.tunnels.change(part, |kept| {
             // A lease that has stood is renewed thrice in its time, since one
             // or two of the writings may fail.
             let pause = match state.stood {
@@ -440,22 +446,20 @@ impl Keeper {
             kept.due = now + pause;
             if state.is_confirmed(asked) {
                 kept.state.doubtful = false;
-                let host = &kept.claim.host;
-                self.leases.fleet.believe(host, &kept.claim.tunnel);
+                fleet.believe(&kept.claim.host, &kept.claim.tunnel);
             } else if let Some(at) = state.confirmed_at() {
                 kept.due = kept.due.min(at);
             }
-        }
+        });
     }
 
     /// Says so once, where a tunnel's lease is held by another one elsewhere.
     fn note_elsewhere(&mut self, part: &Part, elsewhere: Option<HostId>) {
-        let Some(kept) = self.tunnels.get_mut(part) else {
-            return;
-        };
-        let was = std::mem::replace(&mut kept.is_elsewhere, elsewhere.is_some());
-        let claim = Arc::clone(&kept.claim);
-        if let (false, Some(held)) = (was, elsewhere) {
+        let noted = self.tunnels.change(part, |kept| {
+            let was = std::mem::replace(&mut kept.is_elsewhere, elsewhere.is_some());
+            (was, Arc::clone(&kept.claim))
+        });
+        if let (Some((false, claim)), Some(held)) = (noted, elsewhere) {
             self.found_elsewhere(&claim, &held);
         }
     }

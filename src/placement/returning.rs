@@ -57,7 +57,7 @@ pub(super) fn held(
     if let Some(host) = here().find(usable) {
         return Held::On(host.clone());
     }
-    if let Some(host) = here().last() {
+    if let Some(host) = here().next_back() {
         return Held::Barred(host.clone());
     }
     // A tunnel in another farm keeps the user only where its host is in this

@@ -74,18 +74,10 @@ fn once_more(count: &AtomicU64) {
 
 impl Keeper {
     pub(super) fn guest_left(&mut self, tunnel: &TunnelId, now: super::Instant) {
-        for kept in self.of(tunnel) {
+        self.tunnels.change_all_of(tunnel, |kept| {
             kept.state.ended = Some(now);
             kept.due = now;
-        }
-    }
-
-    /// Every part of this tunnel.
-    fn of(&mut self, tunnel: &TunnelId) -> impl Iterator<Item = &mut Kept> {
-        let least = LeaseKey::from_stored(String::new());
-        let from = self.tunnels.range_mut((tunnel.clone(), least)..);
-        from.take_while(move |((known, _), _)| known == tunnel)
-            .map(|(_, kept)| kept)
+        });
     }
 
     pub(super) async fn heed(&mut self, host: HostId, finding: Finding) {
@@ -97,10 +89,11 @@ impl Keeper {
         }
         let written = match finding {
             Finding::Shown(tunnel) => {
-                for kept in self.of(&tunnel) {
+                let now = super::Instant::now();
+                self.tunnels.change_all_of(&tunnel, |kept| {
                     kept.state.shown = true;
-                    kept.due = super::Instant::now();
-                }
+                    kept.due = now;
+                });
                 Ok(())
             }
             Finding::Tagged {
@@ -146,7 +139,7 @@ impl Keeper {
             claim: Arc::new(claim),
         };
         if self.leases.is_open(&kept.claim.host, &kept.claim.tunnel) {
-            self.tunnels.entry(kept.claim.part()).or_insert(kept);
+            self.tunnels.insert_if_new(kept);
         }
     }
 }

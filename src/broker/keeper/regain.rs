@@ -54,12 +54,9 @@ impl Keeper {
             return;
         }
         let now = Instant::now();
-        let mut owed = BTreeSet::new();
-        for (part, kept) in &mut self.tunnels {
-            if kept.state.ended.is_none() {
-                kept.due = now;
-                owed.insert(part.clone());
-            }
+        let owed: BTreeSet<_> = self.tunnels.open().cloned().collect();
+        for part in &owed {
+            self.tunnels.change(part, |kept| kept.due = now);
         }
         gate.owes(owed.len());
         self.regaining = Some(Regaining {

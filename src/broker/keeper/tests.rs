@@ -185,6 +185,53 @@ async fn even_believed_it_takes_no_lease_that_another_tunnel_holds() {
         .await;
 }
 
+#[test]
+fn tunnels_are_due_in_order_whatever_is_changed_about_them() {
+    let start = Instant::now();
+    let mut tunnels = tunnels::Tunnels::default();
+    let of = |nth: u32, due: u32| {
+        let claim = Claim {
+            tunnel: format!("t{nth}").as_str().into(),
+            ..claim("a", Trust::Plain)
+        };
+        Kept {
+            due: start + due * SECOND,
+            ..kept(claim, &[], start)
+        }
+    };
+    let due = |tunnels: &tunnels::Tunnels, at: u32| {
+        let due = tunnels.due(start + at * SECOND);
+        let due = due.map(|((tunnel, _), kept)| (tunnel.to_string(), (kept.due - start).as_secs()));
+        due.collect::<Vec<_>>()
+    };
+    let said = |known: &[(&str, u64)]| {
+        let known = known.iter().map(|(tunnel, at)| (tunnel.to_string(), *at));
+        known.collect::<Vec<_>>()
+    };
+    for nth in 1..=3 {
+        tunnels.insert(of(nth, 10 * nth));
+    }
+    assert_eq!(due(&tunnels, 9), said(&[]));
+    assert_eq!(due(&tunnels, 20), said(&[("t1", 10), ("t2", 20)]));
+    let part = |nth| of(nth, 0).claim.part();
+    tunnels.change(&part(3), |kept| kept.due = start + 5 * SECOND);
+    tunnels.insert(of(1, 40));
+    tunnels.insert_if_new(of(2, 0));
+    assert_eq!(
+        due(&tunnels, 60),
+        said(&[("t3", 5), ("t2", 20), ("t1", 40)])
+    );
+    tunnels.change_all_of(&"t2".into(), |kept| kept.state.ended = Some(start));
+    assert_eq!(tunnels.open().count(), 2);
+    assert!(tunnels.change(&part(4), |_| ()).is_none());
+    for nth in 1..=3 {
+        assert!(!tunnels.is_empty());
+        tunnels.remove(&part(nth));
+    }
+    assert!(tunnels.is_empty());
+    assert_eq!(due(&tunnels, 60), said(&[]));
+}
+
 #[tokio::test]
 async fn what_is_written_before_the_moment_is_confirmed_after_it() {
     // Written a hair before the sixty seconds were over: the next writing tells.
@@ -193,15 +240,15 @@ async fn what_is_written_before_the_moment_is_confirmed_after_it() {
     let start = Instant::now();
     let doubted = kept(claim("a", Trust::Doubtful), &[(News::Stood, 0)], start);
     let (part, state) = (doubted.claim.part(), doubted.state);
-    keeper.tunnels.insert(part.clone(), doubted);
+    keeper.tunnels.insert(doubted);
     keeper.written(&part, state, LEASE, start + 59 * SECOND);
-    let kept = &keeper.tunnels[&part];
+    let kept = keeper.tunnels.get(&part).unwrap();
     assert!(kept.state.doubtful);
     assert_eq!(kept.due, start + 60 * SECOND);
     keeper.written(&part, state, LEASE, start + 60 * SECOND);
-    assert!(!keeper.tunnels[&part].state.doubtful);
+    assert!(!keeper.tunnels.get(&part).unwrap().state.doubtful);
     // And written once more, its hold lost meanwhile, it is still believed.
-    let kept = keeper.tunnels[&part].clone();
+    let kept = keeper.tunnels.get(&part).unwrap().clone();
     keeper
         .leases
         .tell(&kept, LEASE, start + 90 * SECOND)
