@@ -143,7 +143,7 @@ mod tests {
                 configured: Mode::Online,
                 orders: Arc::new(Orders::default().give(Mode::Online, order).0),
             },
-            report: Some(Report {
+            report: Some(Arc::new(Report {
                 received: now,
                 health: 100,
                 rdp_listener_ok: true,
@@ -154,7 +154,7 @@ mod tests {
                 order: None,
                 taken: now,
                 overclaims: true,
-            }),
+            })),
             ..HostView::default()
         }
     }

@@ -177,7 +177,7 @@ fn a_picture_tells_of_reports_leases_and_of_configured_hosts_alone() {
     let now = Timestamp::from_millis(100_000);
     let ends = now + Duration::from_secs(1);
     let mut view = snapshot.hosts[&host].as_ref().clone();
-    view.report = Some(Report {
+    view.report = Some(Arc::new(Report {
         received: Timestamp::from_millis(92_500),
         health: 80,
         rdp_listener_ok: true,
@@ -188,7 +188,7 @@ fn a_picture_tells_of_reports_leases_and_of_configured_hosts_alone() {
         order: None,
         taken: Timestamp::from_millis(92_500),
         overclaims: true,
-    });
+    }));
     let tunnel = |stood| TunnelView {
         tunnel: "1".into(),
         key: Some(LeaseKey::of_user(&ann)),
@@ -257,7 +257,7 @@ fn hosts_of_a_farm_are_open_full_or_out_and_seats_are_counted_where_each_has_a_b
         for (id, users, listens) in [("one", 1, true), ("two", 2, true), ("three", 0, false)] {
             let id = HostId::from(id);
             let mut view = snapshot.hosts[&id].as_ref().clone();
-            view.report = Some(Report {
+            view.report = Some(Arc::new(Report {
                 received: now,
                 health: 80,
                 rdp_listener_ok: listens,
@@ -268,7 +268,7 @@ fn hosts_of_a_farm_are_open_full_or_out_and_seats_are_counted_where_each_has_a_b
                 order: None,
                 taken: now,
                 overclaims: false,
-            });
+            }));
             view.tunnels = (0..users)
                 .map(|number| TunnelView {
                     tunnel: format!("{id} {number}").as_str().into(),

@@ -121,7 +121,7 @@ impl HostView {
             !back && self.waits_for(user, report.received)
         });
         self.departed = seen;
-        self.report = Some(report);
+        self.report = Some(Arc::new(report));
         true
     }
 

@@ -57,7 +57,8 @@ pub struct HostView {
     /// What our own probe says.
     pub probe: Probe,
     /// The last report of the host's agent; `None` where no agent ever reported.
-    pub report: Option<Report>,
+    /// Shared by pictures: it names everybody on the host.
+    pub report: Option<Arc<Report>>,
     /// What the first report of its present start spoke of; `None` where it
     /// runs since before we first heard of it, and where its agent does not
     /// count.

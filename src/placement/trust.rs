@@ -303,7 +303,7 @@ pub fn on_two_hosts(
     if !rules.single_session_per_user {
         return found;
     }
-    let fresh = |report: &&Report| report.age(now) <= rules.offline_after;
+    let fresh = |report: &&Arc<Report>| report.age(now) <= rules.offline_after;
     let mut seen: Vec<(&str, &UserKey, &HostId)> = Vec::new();
     for (host, view) in &snapshot.hosts {
         let sessions = view.report.iter().filter(fresh).flat_map(|r| &r.sessions);

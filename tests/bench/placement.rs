@@ -128,7 +128,7 @@ fn view(host: u32, known: Known) -> HostView {
         ..HostView::default()
     };
     if known != Known::TunnelsAndLeases {
-        view.report = Some(report(host));
+        view.report = Some(Arc::new(report(host)));
     }
     view.tunnels = match known {
         Known::Sessions => Vec::new(),

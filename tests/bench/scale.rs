@@ -73,7 +73,7 @@ fn view(size: Size, host: u32) -> HostView {
     HostView {
         probe: Probe::Answering { since: NOW },
         // Where sessions are not reported, leases stand for them.
-        report: (size.leases == 0).then_some(report),
+        report: (size.leases == 0).then(|| Arc::new(report)),
         lingering: Arc::new(
             lingering
                 .map(|user| (LeaseKey::of_user(&user), until))
@@ -143,7 +143,7 @@ fn publication(group: &mut BenchmarkGroup<'_, WallTime>, hosts: u32) {
         (format!("rds-{at}").into(), report)
     });
     let mut reports: Vec<(HostId, _)> = reports
-        .filter_map(|(host, report)| Some((host, report?)))
+        .filter_map(|(host, report)| Some((host, Arc::unwrap_or_clone(report?))))
         .collect();
     assert_eq!(reports.len(), hosts as usize);
     let mut now = NOW;

@@ -189,7 +189,7 @@ async fn an_older_report_and_one_of_nobody_are_refused() {
         .clone();
     let older = Report {
         order: Some(ReportNumber { boot: 1, seq: 1 }),
-        ..known.unwrap()
+        ..(*known.unwrap()).clone()
     };
     assert!(!house.broker.hear(&"a".into(), older.clone()));
     assert!(!house.broker.hear(&"nobody".into(), older));

@@ -42,7 +42,9 @@ impl Replica {
     fn shown(&self) -> Vec<String> {
         let snapshot = self.fleet.snapshot();
         let report = snapshot.hosts[&HostId::from("h0")].report.clone();
-        let sessions = report.into_iter().flat_map(|report| report.sessions);
+        let sessions = report
+            .into_iter()
+            .flat_map(|report| report.sessions.clone());
         sessions.map(|s| s.user.user().to_owned()).collect()
     }
 

@@ -136,7 +136,7 @@ impl Rush {
                     client_name: None,
                 });
                 let sessions = sessions.collect();
-                if let Some(report) = &mut view.report {
+                if let Some(report) = view.report.as_mut().map(Arc::make_mut) {
                     report.sessions = sessions;
                     report.received = now;
                 }
@@ -147,7 +147,7 @@ impl Rush {
                 // Agents that only keep silent are another matter.
                 let fresh = self.now;
                 for at in 0..HOSTS.len() {
-                    if let Some(report) = &mut self.host(at).report {
+                    if let Some(report) = self.host(at).report.as_mut().map(Arc::make_mut) {
                         report.received = fresh;
                     }
                 }

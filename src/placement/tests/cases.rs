@@ -178,7 +178,7 @@ prop_compose! {
         lingering in btree_map(pick(["ann", "bob"]).prop_map(|w| LeaseKey::of_user(&user(w))), moment(), 0..2),
         usable_since in option::weighted(0.3, moment()),
     ) -> HostView {
-        HostView { modes: mode.into(), probe, report, restarted: None, tunnels: tunnels.into_iter().map(Arc::new).collect(), lingering: Arc::new(lingering.into_iter().collect()), usable_since, breaker: Default::default(), departed: Default::default(), strangers: Default::default(), heard_since: None, standing: Default::default() }
+        HostView { modes: mode.into(), probe, report: report.map(Arc::new), restarted: None, tunnels: tunnels.into_iter().map(Arc::new).collect(), lingering: Arc::new(lingering.into_iter().collect()), usable_since, breaker: Default::default(), departed: Default::default(), strangers: Default::default(), heard_since: None, standing: Default::default() }
     }
 }
 

@@ -1,5 +1,7 @@
 //! How much the first report of a host may name before its agent is mistrusted.
 
+use std::sync::Arc;
+
 use proptest::prelude::*;
 
 use super::build::*;
@@ -35,7 +37,7 @@ fn comes(world: World, new: HostWords, others: u32) -> World {
     let mut first = None;
     told.view(|view| first = view.report.take());
     world.with(new.view(|view| {
-        assert!(view.hear(first.unwrap(), most, |_| false));
+        assert!(view.hear(Arc::unwrap_or_clone(first.unwrap()), most, |_| false));
     }))
 }
 
@@ -98,8 +100,8 @@ fn what_speaks_of_another_farm_or_not_for_long_is_no_measure() {
         assert!(!is_alarmed(&comes(world, host("new"), 500)));
     }
     // A liar that was caught is no measure for the next one.
-    let liar =
-        settled("b", 500, 2 * DAY).view(|view| view.report.as_mut().unwrap().overclaims = true);
+    let liar = settled("b", 500, 2 * DAY)
+        .view(|view| Arc::make_mut(view.report.as_mut().unwrap()).overclaims = true);
     let world = farm("office").with(settled("a", 12, 2 * DAY)).with(liar);
     let most = most_at_first(&world.with(host("new")).snapshot(), &"new".into(), NOW);
     assert_eq!(most, Some(24));
@@ -127,7 +129,11 @@ fn it_is_believed_again_once_few_strangers_are_left() {
         let mut view = snapshot.hosts[&"new".into()].as_ref().to_owned();
         let mut next = None;
         crowd(host("new"), "stranger", count).view(|view| next = view.report.take());
-        assert!(view.hear(next.unwrap(), Some(0), |who| who.user() == "stranger7"));
+        assert!(view.hear(
+            Arc::unwrap_or_clone(next.unwrap()),
+            Some(0),
+            |who| who.user() == "stranger7"
+        ));
         view.mistrust(snapshot.directory.rules())
     };
     assert_eq!(hears(&world, 22), Some(Mistrust::Strangers));

@@ -1,6 +1,8 @@
 //! A new session: the eligible host with the highest score, and what keeps a
 //! host out.
 
+use std::sync::Arc;
+
 use super::build::*;
 use crate::placement::Reason::Score;
 use crate::placement::*;
@@ -58,7 +60,7 @@ fn the_edges_of_each_exclusion() {
         (
             "a report from ahead of our clock",
             host("a").reporting().view(|v| {
-                v.report.as_mut().unwrap().received = NOW + secs(86_400);
+                Arc::make_mut(v.report.as_mut().unwrap()).received = NOW + secs(86_400);
             }),
         ),
     ] {

@@ -136,7 +136,7 @@ fn an_older_report_never_wins() {
             !view.hear(report_of(boot, seq, &[], 0), None, |_| false),
             "{boot} {seq}"
         );
-        assert_eq!(view.report.as_ref(), Some(&known));
+        assert_eq!(view.report.as_deref(), Some(&known));
     }
     for (boot, seq) in [(2, 6), (3, 1)] {
         assert!(
@@ -205,7 +205,7 @@ fn tagged(tags: &[(&str, &str)]) -> HostWords {
         });
     tags.iter().fold(a, |a, (who, name)| {
         a.session(who, Active).view(|view| {
-            let report = view.report.as_mut().unwrap();
+            let report = Arc::make_mut(view.report.as_mut().unwrap());
             report.sessions.last_mut().unwrap().client_name = Some((*name).to_owned());
         })
     })

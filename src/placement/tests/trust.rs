@@ -48,7 +48,7 @@ fn rushed(id: &str, users: &[String]) -> HostWords {
 /// A host that names more users than it has sessions.
 fn liar(id: &str) -> HostWords {
     host(id).reporting().cpu(99.0).view(|view| {
-        let report = view.report.as_mut().unwrap();
+        let report = Arc::make_mut(view.report.as_mut().unwrap());
         report.overclaims = true;
     })
 }
@@ -320,7 +320,8 @@ fn a_mistrusted_host_does_not_tell_whose_a_tunnel_is() {
     let words = |words: HostWords| {
         words.stood("", 5).view(|view| {
             let tag = view.tunnels[0].tunnel.tag();
-            let report = view.report.get_or_insert_with(report);
+            let report = view.report.get_or_insert_with(|| Arc::new(report()));
+            let report = Arc::make_mut(report);
             report.sessions.push(Session {
                 user: user("ann"),
                 state: Active,

@@ -36,7 +36,7 @@ fn doubted() -> impl Strategy<Value = Case> {
         for (view, lies) in case.snapshot.hosts.values_mut().zip(liars) {
             let view = Arc::make_mut(view);
             if let Some(report) = &mut view.report {
-                report.overclaims = lies;
+                Arc::make_mut(report).overclaims = lies;
             }
         }
         case
@@ -94,7 +94,7 @@ proptest! {
         let mut plain = case.clone();
         plain.snapshot.people = Arc::default();
         for view in plain.snapshot.hosts.values_mut() {
-            if let Some(report) = &mut Arc::make_mut(view).report {
+            if let Some(report) = Arc::make_mut(view).report.as_mut().map(Arc::make_mut) {
                 report.overclaims = false;
             }
         }

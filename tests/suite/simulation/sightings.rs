@@ -45,7 +45,7 @@ impl Day {
             return broken(Rule::Sighting, format!("an older report of {host} wins"));
         }
         self.tally.reports += 1;
-        self.remember(host, before.as_ref(), &report);
+        self.remember(host, before.as_deref(), &report);
         let keys = self.lingering_on(host);
         let expected = self.meaning(host, &report, &keys);
         let found = Meaning::told(&found);

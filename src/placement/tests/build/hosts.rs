@@ -46,7 +46,11 @@ impl HostWords {
     }
 
     fn reported(self, change: impl FnOnce(&mut Report)) -> Self {
-        self.view(|view| change(view.report.get_or_insert_with(report)))
+        self.view(|view| {
+            change(Arc::make_mut(
+                view.report.get_or_insert_with(|| Arc::new(report())),
+            ))
+        })
     }
 
     pub(in super::super) fn also_in(self, farm: &str) -> Self {
