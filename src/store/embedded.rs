@@ -1,24 +1,25 @@
-//! The default store: one redb file, nothing to install.
+//! The default store: one redb file and a journal beside it, nothing to install.
 //!
-//! One thread owns the database. It takes whatever calls have queued up, does
-//! them in one transaction and answers after the commit, so a burst of logons
-//! costs one sync to disk and not one each. The file belongs to one process; a
-//! second one is told so.
+//! One thread owns both. It takes whatever calls have queued up, does them
+//! together and answers once they are on disk, so a burst of logons costs one
+//! sync and not one each. The files belong to one process; a second one is told
+//! so.
 
 mod decisions;
 mod documents;
 mod feed;
 mod file;
+mod journal;
 mod leases;
 mod versions;
+mod worker;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::thread;
-use std::time::Duration;
 
-use leases::LEASES;
-use redb::{Database, Durability, ReadableDatabase, TableDefinition, WriteTransaction};
+#[cfg(test)]
+use redb::Database;
+use redb::TableDefinition;
 use tokio::sync::{mpsc, oneshot};
 
 use super::{
@@ -26,7 +27,7 @@ use super::{
     Kind, Mark, Replaced, Store, StoreError, Version, Versioned,
 };
 use crate::placement::{LeaseKey, LeaseRecord};
-use feed::Feed;
+use worker::{Commit, Files, Opened, Pending, later, work};
 
 /// Names to numbers: the schema, and the last version given out.
 const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
@@ -36,13 +37,6 @@ const SCHEMA_KEY: &str = "schema";
 
 /// Calls that may wait; more wait with their caller, within its deadline.
 const QUEUE: usize = 1024;
-/// Calls done in one transaction at most.
-const BATCH: usize = 256;
-/// How long writers that come in company wait for others, so that a crowd of logons
-/// shares a commit, which costs more than all else about a claim. Who comes alone
-/// does not wait.
-const GATHER: Duration = Duration::from_millis(1);
-
 /// A lease store in one file. Cheap to call from any task.
 #[derive(Debug)]
 pub struct Embedded {
@@ -55,6 +49,12 @@ enum Call {
     Leases(leases::Call),
     Archive(decisions::Call),
     Documents(documents::Call),
+    /// At most so many records whose keys come after this one.
+    After {
+        key: Option<LeaseKey>,
+        most: usize,
+        answer: Reply<Vec<(LeaseKey, Versioned)>>,
+    },
     /// What was written since.
     Changes {
         since: Mark,
@@ -67,8 +67,21 @@ pub(super) type Writer = u64;
 
 type Reply<T> = oneshot::Sender<Result<T, StoreError>>;
 
-/// An answer that waits for the commit.
-type Pending = Box<dyn FnOnce(Result<(), StoreError>)>;
+impl Call {
+    fn needs(&self) -> Commit {
+        match self {
+            Self::Leases(call) => call.needs(),
+            Self::Archive(call) => call.needs(),
+            Self::Documents(call) => call.needs(),
+            Self::After { .. } | Self::Changes { .. } => Commit::Nothing,
+        }
+    }
+
+    /// Whether it has to have all leases in one place.
+    fn looks_through_leases(&self) -> bool {
+        matches!(self, Self::After { .. } | Self::Changes { .. })
+    }
+}
 
 impl Embedded {
     /// Opens the file, making it and its folder where they are missing.
@@ -85,12 +98,12 @@ impl Embedded {
 
     /// A store on whatever `open` opens; it is asked again after a failure.
     fn with(
-        open: impl Fn() -> Result<Database, StoreError> + Send + 'static,
+        open: impl Fn() -> Result<Files, StoreError> + Send + 'static,
     ) -> Result<Self, StoreError> {
-        let database = open()?;
+        let opened = Opened::of(open()?)?;
         let (calls, queue) = mpsc::channel(QUEUE);
         let worker = thread::Builder::new().name("store".to_owned());
-        let worker = worker.spawn(move || work(database, &open, queue));
+        let worker = worker.spawn(move || work(opened, &open, queue));
         Ok(Self {
             calls: Some(calls),
             worker: Some(worker.map_err(failed)?),
@@ -140,7 +153,7 @@ impl Store for Embedded {
         most: usize,
     ) -> Answer<'a, Vec<(LeaseKey, Versioned)>> {
         let key = key.cloned();
-        Box::pin(self.call(move |answer| Call::Leases(leases::Call::After { key, most, answer })))
+        Box::pin(self.call(move |answer| Call::After { key, most, answer }))
     }
 }
 
@@ -233,201 +246,6 @@ impl Embedded {
     }
 }
 
-/// The store's thread: ends when the last [`Embedded`] is dropped.
-///
-/// A database that failed once (a full disk, say) refuses everything from then
-/// on, so it is closed and opened again before the next calls are done.
-fn work(
-    database: Database,
-    open: &dyn Fn() -> Result<Database, StoreError>,
-    mut queue: mpsc::Receiver<Call>,
-) {
-    let mut database = Some(database);
-    let mut feed = Feed::new();
-    let mut calls = Vec::with_capacity(BATCH);
-    let mut is_crowded = false;
-    while queue.blocking_recv_many(&mut calls, BATCH) > 0 {
-        if is_crowded && writers(&calls) > 0 {
-            thread::sleep(GATHER);
-            while calls.len() < BATCH
-                && let Ok(call) = queue.try_recv()
-            {
-                calls.push(call);
-            }
-        }
-        is_crowded = match writers(&calls) {
-            0 => is_crowded,
-            count => count > 1,
-        };
-        let mut pending: Vec<Pending> = Vec::with_capacity(calls.len());
-        let opened = match database.take() {
-            Some(database) => Ok(database),
-            None => open(),
-        };
-        let done = match opened {
-            Ok(opened) => {
-                let need = calls.iter().map(Call::needs).max();
-                let need = need.unwrap_or(Commit::Nothing);
-                let are_reads = calls.iter().all(Call::reads_a_lease);
-                let calls = calls.drain(..);
-                let work = AssertUnwindSafe(|| match are_reads {
-                    true => look(&opened, calls),
-                    false => transact(&opened, need, calls, (&mut pending, &mut feed)),
-                });
-                let panicked = |_| Err(failed("the database panicked"));
-                let done = catch_unwind(work).unwrap_or_else(panicked);
-                database = done.is_ok().then_some(opened);
-                if done.is_err() {
-                    // It may tell of what was not written.
-                    feed = Feed::new();
-                }
-                done
-            }
-            Err(error) => {
-                calls.drain(..).for_each(|call| refuse(call, error.clone()));
-                Err(error)
-            }
-        };
-        for answer in pending {
-            answer(done.clone());
-        }
-    }
-}
-
-/// How many of them wait for the disk.
-fn writers(calls: &[Call]) -> usize {
-    calls
-        .iter()
-        .filter(|call| call.needs() == Commit::Now)
-        .count()
-}
-
-/// What must become of a transaction; of several calls the most demanding rules.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Commit {
-    /// Nothing was written, so there is nothing to wait for.
-    Nothing,
-    /// It reaches the disk with the next one that must.
-    Later,
-    /// It is on disk before anybody is answered.
-    Now,
-}
-
-impl Call {
-    fn needs(&self) -> Commit {
-        match self {
-            Self::Leases(call) => call.needs(),
-            Self::Archive(call) => call.needs(),
-            Self::Documents(call) => call.needs(),
-            Self::Changes { .. } => Commit::Nothing,
-        }
-    }
-
-    fn reads_a_lease(&self) -> bool {
-        matches!(self, Self::Leases(leases::Call::Read { .. }))
-    }
-}
-
-/// Reads records for these calls and nothing else. Placements do most of the
-/// time, and a transaction that might write costs several times as much.
-fn look(database: &Database, calls: impl Iterator<Item = Call>) -> Result<(), StoreError> {
-    let begun = database.begin_read().map_err(failed);
-    let leases = begun.and_then(|begun| begun.open_table(LEASES).map_err(failed));
-    let mut looked = Ok(());
-    for call in calls {
-        match (&leases, call) {
-            (Ok(leases), Call::Leases(call)) => looked = looked.and(call.look(leases)),
-            (Ok(_), call) => refuse(call, StoreError::Closed),
-            (Err(error), call) => refuse(call, error.clone()),
-        }
-    }
-    leases.map(drop).and(looked)
-}
-
-/// Does the calls in one transaction. Answers wait in `pending` until it is
-/// known whether the commit held; a call that fails by itself fails them all,
-/// since the file is then not to be trusted.
-fn transact(
-    database: &Database,
-    need: Commit,
-    calls: impl Iterator<Item = Call>,
-    (pending, feed): (&mut Vec<Pending>, &mut Feed),
-) -> Result<(), StoreError> {
-    let mut begun = begin(database, need);
-    for call in calls {
-        let done = match &begun {
-            Ok(transaction) => apply(transaction, call, pending, feed),
-            Err(error) => {
-                refuse(call, error.clone());
-                continue;
-            }
-        };
-        if let Err(error) = done {
-            begun = Err(error);
-        }
-    }
-    let transaction = begun?;
-    match need {
-        Commit::Nothing => transaction.abort().map_err(failed),
-        Commit::Later | Commit::Now => transaction.commit().map_err(failed),
-    }
-}
-
-fn begin(database: &Database, need: Commit) -> Result<WriteTransaction, StoreError> {
-    let mut transaction = database.begin_write().map_err(failed)?;
-    if need == Commit::Later {
-        transaction
-            .set_durability(Durability::None)
-            .map_err(failed)?;
-    }
-    Ok(transaction)
-}
-
-fn apply(
-    transaction: &WriteTransaction,
-    call: Call,
-    pending: &mut Vec<Pending>,
-    feed: &mut Feed,
-) -> Result<(), StoreError> {
-    match call {
-        Call::Leases(call) => call.apply(transaction, pending, feed),
-        Call::Archive(call) => call.apply(transaction, pending),
-        Call::Documents(call) => call.apply(transaction, pending, feed),
-        Call::Changes { since, answer } => later(feed.since(transaction, since), answer, pending),
-    }
-}
-
-/// Keeps a good answer until the commit; gives a bad one at once.
-fn later<T: 'static>(
-    result: Result<T, StoreError>,
-    answer: Reply<T>,
-    pending: &mut Vec<Pending>,
-) -> Result<(), StoreError> {
-    match result {
-        Ok(value) => {
-            pending.push(Box::new(move |committed| {
-                // Nobody waits any more: a deadline passed, which is no fault here.
-                let _ = answer.send(committed.map(|()| value));
-            }));
-            Ok(())
-        }
-        Err(error) => {
-            let _ = answer.send(Err(error.clone()));
-            Err(error)
-        }
-    }
-}
-
-fn refuse(call: Call, error: StoreError) {
-    match call {
-        Call::Leases(call) => call.refuse(error),
-        Call::Archive(call) => call.refuse(error),
-        Call::Documents(call) => call.refuse(error),
-        // A caller that left needs no answer.
-        Call::Changes { answer, .. } => drop(answer.send(Err(error))),
-    }
-}
-
 fn failed(error: impl std::fmt::Display) -> StoreError {
     StoreError::Failed {
         reason: error.to_string(),
@@ -444,6 +262,19 @@ pub(super) fn write_schema(path: &Path, schema: u64) {
     drop(meta);
     transaction.commit().unwrap();
 }
+
+/// Changes a file as a release that knows of no journal would have.
+#[cfg(test)]
+pub(super) fn set_another_version_aside(path: &Path) {
+    let database = Database::open(path).unwrap();
+    let transaction = database.begin_write().unwrap();
+    let mut versions = versions::Versions::default();
+    versions.set_aside(&transaction).unwrap();
+    transaction.commit().unwrap();
+}
+
+#[cfg(test)]
+pub(super) use file::beside;
 
 #[cfg(test)]
 pub(crate) mod counted;
@@ -496,11 +327,16 @@ pub(super) fn on_a_disk_that_fails() -> (Embedded, std::sync::Arc<std::sync::ato
         inner: Arc::default(),
         full: Arc::clone(&full),
     };
+    let journal = Disk {
+        inner: Arc::default(),
+        full: Arc::clone(&full),
+    };
     let open = move || {
         let database = Database::builder().create_with_backend(disk.clone());
         let database = database.map_err(failed)?;
         file::check_schema(&database, Path::new("memory"))?;
-        Ok(database)
+        let journal = Box::new(journal.clone());
+        Ok(Files { database, journal })
     };
     (Embedded::with(open).unwrap(), full)
 }

@@ -8,6 +8,7 @@ use crate::placement::{FarmId, HostId, Standing, Timestamp, Trust, TunnelId, Use
 mod commits;
 mod contract;
 mod embedded;
+mod journal;
 mod postgres;
 
 fn key(user: &str) -> LeaseKey {

@@ -389,7 +389,11 @@ impl Broker {
     /// Waits until a text is in the store's file, which is where a power cut would find it.
     pub(crate) fn wait_until_stored(&self, needle: &str) {
         eventually(&format!("{needle} stored"), || {
-            let bytes = std::fs::read(&self.store).unwrap();
+            let mut bytes = std::fs::read(&self.store).unwrap();
+            // What was written last is in the journal beside it.
+            let mut journal = self.store.clone().into_os_string();
+            journal.push("-journal");
+            bytes.extend(std::fs::read(journal).unwrap());
             let mut windows = bytes.windows(needle.len());
             windows
                 .any(|window| window == needle.as_bytes())

@@ -11,7 +11,7 @@ use std::time::Duration;
 use redb::backends::InMemoryBackend;
 use redb::{Database, StorageBackend};
 
-use super::{Embedded, failed, file};
+use super::{Embedded, Files, failed, file};
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Disk {
@@ -38,11 +38,16 @@ impl Drop for Held {
 pub(crate) fn store() -> (Embedded, Disk) {
     let disk = Disk::default();
     let backend = disk.clone();
+    let journal = Disk {
+        inner: Arc::default(),
+        ..disk.clone()
+    };
     let open = move || {
         let database = Database::builder().create_with_backend(backend.clone());
         let database = database.map_err(failed)?;
         file::check_schema(&database, Path::new("memory"))?;
-        Ok(database)
+        let journal = Box::new(journal.clone());
+        Ok(Files { database, journal })
     };
     (Embedded::with(open).unwrap(), disk)
 }

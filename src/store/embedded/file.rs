@@ -10,7 +10,7 @@ use redb::backends::FileBackend;
 use redb::{Database, ReadableTable};
 
 use super::leases::{self, LEASES};
-use super::{META, SCHEMA, SCHEMA_KEY, failed};
+use super::{Files, META, SCHEMA, SCHEMA_KEY, failed};
 use crate::store::StoreError;
 
 /// Most memory for pages of the file, in bytes. What does not fit is with the
@@ -22,13 +22,24 @@ const CACHE: usize = 256 << 10;
 const MEND: &str = "move it away to start without leases, which users only notice as a fresh \
                     choice of host; modes that were ordered, keys and past decisions go with it";
 
-/// Opens the file, making it where it is missing.
-pub(super) fn open(path: &Path) -> Result<Database, StoreError> {
-    guarded(path, || open_here(path))
+/// Opens the files, making them where they are missing.
+pub(super) fn open(path: &Path) -> Result<Files, StoreError> {
+    guarded(path, || {
+        let database = open_database(path)?;
+        let journal = Box::new(open_file(&beside(path))?);
+        Ok(Files { database, journal })
+    })
 }
 
-/// Opens the file, readable by its owner alone: it says who works where.
-fn open_here(path: &Path) -> Result<Database, StoreError> {
+/// The journal of the database in that file.
+pub(in crate::store) fn beside(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push("-journal");
+    PathBuf::from(name)
+}
+
+/// Opens a file, readable by its owner alone: it says who works where.
+fn open_file(path: &Path) -> Result<FileBackend, StoreError> {
     let file = OpenOptions::new()
         .read(true)
         .write(true)
@@ -37,19 +48,25 @@ fn open_here(path: &Path) -> Result<Database, StoreError> {
         .mode(0o600)
         .open(path)
         .map_err(|error| cannot_open(path, error))?;
-    let file = FileBackend::new(file);
-    let database = file.and_then(|file| {
-        let mut builder = Database::builder();
-        builder.set_cache_size(CACHE);
-        builder.create_with_backend(file)
-    });
-    let database = database.map_err(|error| match error {
+    FileBackend::new(file).map_err(|error| unusable(path, error))
+}
+
+fn unusable(path: &Path, error: redb::DatabaseError) -> StoreError {
+    match error {
         redb::DatabaseError::DatabaseAlreadyOpen => StoreError::InUse {
             path: path.to_owned(),
         },
         // A file that is no database, or one that was cut off.
         other => cannot_open(path, format_args!("{other}; {MEND}")),
-    })?;
+    }
+}
+
+fn open_database(path: &Path) -> Result<Database, StoreError> {
+    let file = open_file(path)?;
+    let mut builder = Database::builder();
+    builder.set_cache_size(CACHE);
+    let database = builder.create_with_backend(file);
+    let database = database.map_err(|error| unusable(path, error))?;
     check_schema(&database, path)?;
     // A page that is damaged is found now, not by the first user.
     let transaction = database.begin_write().map_err(failed)?;

@@ -5,6 +5,7 @@ use std::ops::Bound;
 use redb::{ReadableTable, TableDefinition, WriteTransaction};
 
 use super::feed::{Feed, Item};
+use super::journal::{Journal, Row};
 use super::{Commit, Pending, Reply, Writer, failed, later};
 use crate::placement::{LeaseKey, LeaseRecord};
 use crate::store::{Footing, Replaced, StoreError, Version, Versioned};
@@ -24,32 +25,34 @@ pub(super) enum Call {
         footing: Option<(Footing, Writer)>,
         answer: Reply<Replaced>,
     },
-    After {
-        key: Option<LeaseKey>,
-        most: usize,
-        answer: Reply<Vec<(LeaseKey, Versioned)>>,
-    },
 }
 
 impl Call {
     pub(super) fn needs(&self) -> Commit {
         match self {
             Self::Replace { .. } => Commit::Now,
-            Self::Read { .. } | Self::After { .. } => Commit::Nothing,
+            Self::Read { .. } => Commit::Nothing,
         }
     }
 
+    /// Answers a reader at once, a writer by what waits for the disk.
     pub(super) fn apply(
         self,
-        transaction: &WriteTransaction,
+        leases: &impl ReadableTable<&'static str, (u64, &'static [u8])>,
+        (journal, feed): (&mut Journal, &mut Feed),
         pending: &mut Vec<Pending>,
-        feed: &mut Feed,
     ) -> Result<(), StoreError> {
         match self {
             Self::Read { key, answer } => {
-                let leases = transaction.open_table(LEASES).map_err(failed);
-                let found = leases.and_then(|leases| read(&leases, key.as_str()));
-                later(found, answer, pending)
+                let found = match journal.find(&key) {
+                    Some(row) if row.json.is_empty() => Ok(Versioned::default()),
+                    Some(row) => decode(row.version, &row.json),
+                    None => read(leases, key.as_str()),
+                };
+                let looked = found.as_ref().map(drop).map_err(Clone::clone);
+                // Nobody waits any more: a deadline passed, which is no fault here.
+                let _ = answer.send(found);
+                looked
             }
             Self::Replace {
                 key,
@@ -58,30 +61,11 @@ impl Call {
                 footing,
                 answer,
             } => {
-                let done = replace(transaction, feed, (key, expected), (&record, footing));
+                let to = (journal, feed);
+                let done = replace(leases, to, (key, expected), (&record, footing));
                 later(done, answer, pending)
             }
-            Self::After { key, most, answer } => {
-                let key = key.as_ref().map(LeaseKey::as_str);
-                let from = key.map_or(Bound::Unbounded, Bound::Excluded);
-                later(some(transaction, from, most), answer, pending)
-            }
         }
-    }
-
-    /// Answers at once; what is not to be read so is not answered.
-    pub(super) fn look(
-        self,
-        leases: &impl ReadableTable<&'static str, (u64, &'static [u8])>,
-    ) -> Result<(), StoreError> {
-        let Self::Read { key, answer } = self else {
-            return Ok(());
-        };
-        let found = read(leases, key.as_str());
-        let looked = found.as_ref().map(drop).map_err(Clone::clone);
-        // Nobody waits any more: a deadline passed, which is no fault here.
-        let _ = answer.send(found);
-        looked
     }
 
     pub(super) fn refuse(self, error: StoreError) {
@@ -89,7 +73,6 @@ impl Call {
         match self {
             Self::Read { answer, .. } => drop(answer.send(Err(error))),
             Self::Replace { answer, .. } => drop(answer.send(Err(error))),
-            Self::After { answer, .. } => drop(answer.send(Err(error))),
         }
     }
 }
@@ -108,14 +91,19 @@ pub(super) fn read(
 }
 
 fn replace(
-    transaction: &WriteTransaction,
-    feed: &mut Feed,
+    leases: &impl ReadableTable<&'static str, (u64, &'static [u8])>,
+    (journal, feed): (&mut Journal, &mut Feed),
     (key, expected): (LeaseKey, Version),
     (record, footing): (&LeaseRecord, Option<(Footing, Writer)>),
 ) -> Result<Replaced, StoreError> {
-    let mut leases = transaction.open_table(LEASES).map_err(failed)?;
-    let stored = leases.get(key.as_str()).map_err(failed)?;
-    let stored = stored.map_or(0, |stored| stored.value().0);
+    let stored = match journal.find(&key) {
+        Some(row) if row.json.is_empty() => 0,
+        Some(row) => row.version,
+        None => {
+            let stored = leases.get(key.as_str()).map_err(failed)?;
+            stored.map_or(0, |stored| stored.value().0)
+        }
+    };
     if stored != expected.0 {
         return Ok(Replaced::Conflict);
     }
@@ -129,16 +117,14 @@ fn replace(
         return Ok(Replaced::Done(Version::ABSENT));
     }
     // A removal has a version, too, for others who must see that it is newer.
-    let version = feed.versions.next(transaction)?;
-    if record.is_empty() {
-        leases.remove(key.as_str()).map_err(failed)?;
-    } else {
-        let json = serde_json::to_vec(record).map_err(failed)?;
-        leases
-            .insert(key.as_str(), (version, json.as_slice()))
-            .map_err(failed)?;
-    }
-    feed.wrote(Item::Lease(key), Version(version));
+    let version = feed.versions.take();
+    let version = version.ok_or_else(|| failed("no version is left"))?;
+    let json = match record.is_empty() {
+        true => Vec::new(),
+        false => serde_json::to_vec(record).map_err(failed)?,
+    };
+    feed.wrote(Item::Lease(key.clone()), Version(version));
+    journal.note(key, Row { version, json })?;
     Ok(Replaced::Done(match record.is_empty() {
         true => Version::ABSENT,
         false => Version(version),
@@ -160,6 +146,17 @@ pub(super) fn check(transaction: &WriteTransaction) -> Result<(), StoreError> {
         decode(version, json)?;
     }
     Ok(())
+}
+
+/// At most so many whose keys come after this one.
+pub(super) fn after(
+    transaction: &WriteTransaction,
+    key: Option<&LeaseKey>,
+    most: usize,
+) -> Result<Vec<(LeaseKey, Versioned)>, StoreError> {
+    let key = key.map(LeaseKey::as_str);
+    let from = key.map_or(Bound::Unbounded, Bound::Excluded);
+    some(transaction, from, most)
 }
 
 fn some(
