@@ -165,7 +165,7 @@ async fn a_journal_is_taken_along_before_it_grows_and_all_is_read_in_between() {
         }
         writing.join_all().await;
         let length = fs::metadata(beside(&path)).unwrap().len();
-        assert!(length < 1 << 20, "{length}");
+        assert!(length < 512 << 10, "{length}");
     }
     let copy = Embedded::open(&killed(&path, folder.path())).unwrap();
     assert_eq!(all(&copy).await.len(), 2000);
