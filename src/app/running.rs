@@ -36,10 +36,13 @@ impl App {
         if let Some((listener, mut watched)) = self.health {
             watched.reload = self.reloading.as_ref().map(|it| it.reload.clone());
             listening = Arc::clone(&watched.listening);
-            let (pulse, quiet) = (watched.pulse.clone(), Arc::clone(self.gateway.quiet()));
-            let pulse = pulse.run(move || {
-                let quiet = Arc::clone(&quiet);
-                async move { quiet.answers().await }
+            let gateway = &self.gateway;
+            let (quiet, loud) = (Arc::clone(gateway.quiet()), Arc::clone(gateway.loud()));
+            let pulse = watched.pulse.clone().run(move || {
+                let (quiet, loud) = (Arc::clone(&quiet), Arc::clone(&loud));
+                async move {
+                    tokio::join!(quiet.answers(), loud.answers());
+                }
             });
             background.spawn(stopped.clone().run_until_cancelled_owned(pulse));
             let serving = listener.serve(watched);
@@ -167,6 +170,7 @@ impl App {
         present.cancel();
         // What did not end in time is cut here as on the runtime.
         self.gateway.quiet().end();
+        self.gateway.loud().end();
         drop(self.gateway);
         let sharing = (self.sharing.following.clone(), self.sharing.telling.clone());
         let (following, telling) = sharing;

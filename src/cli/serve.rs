@@ -55,7 +55,13 @@ pub(super) fn run(arguments: &Arguments) -> ExitCode {
         }
     };
     panics::watch();
-    let runtime = match tokio::runtime::Runtime::new() {
+    // One thread for everything that begins and ends: several would wake one another
+    // at every step of a logon, which costs more than the step. Who moves much has
+    // every processor (`tunnel::Loud`).
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let runtime = match runtime {
         Ok(runtime) => runtime,
         Err(error) => {
             complain(format_args!("cannot start: {error}"));

@@ -15,6 +15,7 @@ mod lane;
 mod limits;
 mod line;
 mod liveness;
+mod loud;
 mod open;
 mod outcome;
 mod place;
@@ -58,6 +59,7 @@ use attempts::{Errand, Placed};
 use joins::Seat;
 pub use limits::{Limits, Load, Room};
 use line::Line;
+pub use loud::Loud;
 pub use open::{Facts, Kind, Open, Totals, Tunnels};
 use outcome::Outcome;
 use pool::Dialled;
@@ -103,6 +105,7 @@ pub struct Gateway {
     predecessors: Predecessors,
     tunnels: Arc<Tunnels>,
     quiet: Arc<Quiet>,
+    loud: Arc<Loud>,
     limits: Arc<Limits>,
     metrics: Arc<Metrics>,
     /// Cancelled when nobody is served anew.
@@ -151,6 +154,7 @@ impl Gateway {
             registry: Arc::default(),
             tunnels: Tunnels::new(clock),
             quiet: Arc::default(),
+            loud: Arc::default(),
             stop: shutdown.stop.clone(),
             end: shutdown.end.clone(),
         }
@@ -212,6 +216,11 @@ impl Gateway {
     /// The threads of quiet tunnels.
     pub fn quiet(&self) -> &Arc<Quiet> {
         &self.quiet
+    }
+
+    /// The runtime of loud tunnels.
+    pub fn loud(&self) -> &Arc<Loud> {
+        &self.loud
     }
 
     /// Shakes hands with one connection of Guacamole; what is left to be done with

@@ -1,10 +1,9 @@
 //! Threads for relays that have little to move at a time, however often.
 //!
-//! The runtime's own threads share all tasks: whoever finds two of them ready
-//! wakes another thread to help, which costs more than so few bytes do. A quiet
-//! thread shares nothing, and carries as many relays as it can with ease, so that
-//! each of its looks finds many that are ready. Who moves much stays with the
-//! runtime, where every processor helps.
+//! Threads that share their tasks wake one another as soon as there are two of
+//! them, which costs more than so few bytes do. A quiet thread shares nothing, and
+//! carries as many relays as it can with ease, so that each of its looks finds
+//! many that are ready. Who moves much is loud.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,8 +11,9 @@ use std::thread;
 
 use tokio::runtime::{Builder, Handle};
 use tokio_util::sync::{CancellationToken, DropGuard};
-use tracing::dispatcher::{get_default, set_default};
-use tracing::{Dispatch, warn};
+use tracing::warn;
+
+use super::loud::keep;
 
 /// Relays on a thread before another is started: of desktops in use so many take
 /// about a third of a processor.
@@ -44,8 +44,6 @@ struct Thread {
 /// A relay's seat on a quiet thread, until it is dropped.
 #[derive(Debug)]
 pub(super) struct Seat {
-    /// Where it came from.
-    pub(super) home: Handle,
     _taken: Arc<()>,
 }
 
@@ -68,8 +66,8 @@ impl Quiet {
         }
     }
 
-    /// A seat for a relay of the runtime that this is called on, and the runtime of
-    /// that seat; `None` where the system has no thread for it.
+    /// A seat for a relay, and the runtime of that seat; `None` where the system has
+    /// no thread for it.
     pub(super) fn seat(&self) -> Option<(Seat, Handle)> {
         let mut threads = self.lock();
         let Threads { started, most } = &mut *threads;
@@ -88,7 +86,6 @@ impl Quiet {
         let first = started.iter().find(|thread| thread.taken() < WITH_EASE);
         let thread = first.or_else(|| started.iter().min_by_key(|thread| thread.taken()))?;
         let seat = Seat {
-            home: Handle::current(),
             _taken: Arc::clone(&thread.seats),
         };
         Some((seat, thread.handle.clone()))
@@ -113,16 +110,7 @@ impl Quiet {
 
     fn start(&self) -> io::Result<Thread> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
-        let handle = runtime.handle().clone();
-        let end = self.end.clone();
-        // Whoever hears what is said here, hears what is said there.
-        let heard = get_default(Dispatch::clone);
-        let thread = thread::Builder::new().name("quiet-relays".to_owned());
-        thread.spawn(move || {
-            let _heard = set_default(&heard);
-            runtime.block_on(end.cancelled());
-            runtime.shutdown_background();
-        })?;
+        let handle = keep("quiet-relays", runtime, self.end.clone())?;
         Ok(Thread {
             handle,
             seats: Arc::default(),
@@ -181,10 +169,9 @@ mod tests {
     async fn a_seat_is_on_a_thread_of_its_own_that_answers_and_one_that_is_stuck_does_not() {
         let quiet = Quiet::at_most(1);
         quiet.answers().await;
-        let (seat, there) = quiet.seat().unwrap();
+        let (_seat, there) = quiet.seat().unwrap();
         let name = there.spawn(async { thread::current().name().map(str::to_owned) });
         assert_eq!(name.await.unwrap().as_deref(), Some("quiet-relays"));
-        assert_eq!(seat.home.id(), Handle::current().id());
         quiet.answers().await;
         let (free, stuck) = std::sync::mpsc::channel::<()>();
         there.spawn(async move { stuck.recv() });

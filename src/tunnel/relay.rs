@@ -57,8 +57,7 @@ pub(super) struct Relay {
     /// Whose turn it is to be first: a way without end leaves the other one room.
     is_up_first: bool,
     loudness: Loudness,
-    /// On a quiet thread, where it is on one.
-    seat: Option<Box<Seat>>,
+    carrier: Carrier,
     outcome: Outcome,
     /// Nobody can join without it.
     issued: Option<Registered>,
@@ -71,6 +70,16 @@ pub(super) struct Relay {
     is_listening: bool,
     /// Of which it is one, once it runs.
     tasks: Option<TaskTracker>,
+}
+
+/// Who carries a relay.
+enum Carrier {
+    /// The runtime on which tunnels begin, until it is known how loud it is.
+    Unknown,
+    Quiet {
+        _seat: Seat,
+    },
+    Loud,
 }
 
 /// What becomes of a task of a relay.
@@ -153,7 +162,7 @@ impl Relay {
             down,
             is_up_first: false,
             loudness: Loudness::unknown(),
-            seat: None,
+            carrier: Carrier::Unknown,
             outcome,
             issued,
             counted,
@@ -229,23 +238,28 @@ impl Relay {
     }
 
     /// Where it is better off than here, if anywhere: a seat on a quiet thread, which
-    /// is taken, or back from there. Who is about to end does so where it is.
+    /// is taken, or with the loud ones. Who is about to end does so where it is.
     fn elsewhere(&mut self) -> Option<Handle> {
         if self.up.last_moment.is_some() || self.down.last_moment.is_some() {
             return None;
         }
-        match self.seat {
-            Some(_) if self.loudness.is_loud() => self.seat.take().map(|seat| seat.home),
-            None if self.loudness.is_quiet() => {
-                let Some((seat, there)) = self.gateway.quiet.seat() else {
-                    self.loudness = Loudness::unknown();
-                    return None;
-                };
-                self.seat = Some(Box::new(seat));
-                Some(there)
+        let found = match self.carrier {
+            Carrier::Unknown | Carrier::Quiet { .. } if self.loudness.is_loud() => {
+                let there = self.gateway.loud.runtime();
+                there.map(|there| (Carrier::Loud, there.clone()))
             }
-            _ => None,
-        }
+            Carrier::Unknown | Carrier::Loud if self.loudness.is_quiet() => {
+                let seat = self.gateway.quiet.seat();
+                seat.map(|(seat, there)| (Carrier::Quiet { _seat: seat }, there))
+            }
+            _ => return None,
+        };
+        let Some((carrier, there)) = found else {
+            self.loudness = Loudness::unknown();
+            return None;
+        };
+        self.carrier = carrier;
+        Some(there)
     }
 
     fn poll_up(&mut self, context: &mut Context<'_>) -> Poll<Came> {

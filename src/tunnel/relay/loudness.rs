@@ -10,8 +10,8 @@ const QUIET: u32 = 16 * 1024;
 /// More than this are loud; in between everybody stays where it is.
 const LOUD: u32 = 32 * 1024;
 /// Before anything is known: some quiet wakes away from being quiet, so that who
-/// leaves again at once, or never says a word, is not moved.
-const UNKNOWN: u32 = 48 * 1024;
+/// leaves again at once, or never says a word, is not moved; a full wake makes it loud.
+const UNKNOWN: u32 = 28 * 1024;
 /// How many wakes the average goes back.
 const WAKES: u32 = 8;
 
