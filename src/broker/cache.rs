@@ -1,5 +1,5 @@
-//! Lease records as they were last read, written or heard of, where others
-//! write to the store as well.
+//! Lease records as they were last read, written or heard of: to ask the store
+//! takes two threads that wake each other, or a way over the network.
 //!
 //! How stale one may be, and why that does no harm:
 //!
@@ -10,7 +10,8 @@
 //! - with `degraded = "existing-lease"` while the store is away: of any age.
 //!   That is the risk the setting takes: the record may have changed elsewhere
 //!   since it was last heard of;
-//! - for whatever else is read (the API, the keeper): not used.
+//! - for what the keeper and the API change: as for a placement;
+//! - for whatever else is read: not used.
 //!
 //! A newer version is never overwritten by an older one, except across a loss:
 //! a standby that took over may have lost the newer one. Where that one had a
@@ -21,13 +22,19 @@ use std::fmt;
 use std::sync::Arc;
 
 use moka::ops::compute::Op;
+use moka::policy::EvictionPolicy;
 use moka::sync::Cache as Map;
 
 use crate::placement::{LeaseKey, LeaseRecord, LeaseState, Timestamp};
 use crate::store::{Version, Versioned};
 
-/// Records kept; beyond that those go that are asked for least.
-const MOST: u64 = 65_536;
+/// Records kept of a store that is far away; beyond that those go that are asked for
+/// least.
+const FAR: u64 = 65_536;
+
+/// The same of one that is in this process: those of whoever logs on or leaves just
+/// now. To ask it for others costs less than to keep them.
+const NEAR: u64 = 64;
 
 /// What is known of lease records without asking.
 pub(super) struct Cache(Map<LeaseKey, Entry>);
@@ -49,8 +56,15 @@ pub(super) struct Before {
 }
 
 impl Cache {
-    pub(super) fn new() -> Self {
-        Self(Map::new(MOST))
+    /// Empty, for a store that is far away or in this process.
+    pub(super) fn new(is_far: bool) -> Self {
+        Self(match is_far {
+            true => Map::new(FAR),
+            false => Map::builder()
+                .max_capacity(NEAR)
+                .eviction_policy(EvictionPolicy::lru())
+                .build(),
+        })
     }
 
     /// What is known of a key since the last loss.

@@ -122,11 +122,10 @@ impl Leases {
     /// A record that somebody could go back by while the store is away; `None`
     /// where nobody may.
     fn lasting(&self, key: &LeaseKey) -> Option<Arc<LeaseRecord>> {
-        let cache = self.cache.as_ref()?;
-        if self.degraded == Degraded::Refuse {
+        if self.degraded == Degraded::Refuse || !self.store.is_far() {
             return None;
         }
-        let record = cache.last(key)?;
+        let record = self.cache.last(key)?;
         let own = || self.stands_anywhere(key);
         (is_worth_keeping(&record, self.clock.now()) || own()).then_some(record)
     }

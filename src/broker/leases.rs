@@ -22,19 +22,22 @@ const AT_ONCE_AFAR: usize = 2;
 impl Leases {
     /// The record of a key as it is in the store.
     pub(super) async fn read(&self, key: &LeaseKey) -> Result<Versioned, StoreError> {
-        let Some(cache) = &self.cache else {
-            return self.store.read(key).await;
-        };
+        let cache = &self.cache;
         let before = cache.before(key, self.gate.losses());
         let found = self.store.read(key).await?;
         Ok(cache.read(key, before, found, self.clock.now()))
     }
 
     /// What is known of a key's record since the store was lost last: enough to
-    /// claim by. `None` where the store has to be asked, as one of this process
-    /// always is.
+    /// claim by, and not to refuse by. `None` where the store has to be asked. Who
+    /// was never here has none, as far as we know; a claim by that is not written
+    /// where it is wrong.
     pub(super) fn known(&self, key: &LeaseKey) -> Option<Versioned> {
-        self.cache.as_ref()?.current(key, self.gate.losses())
+        let known = self.cache.current(key, self.gate.losses());
+        known.or_else(|| {
+            let is_new = || self.fleet.snapshot().people.is_new(&key.user());
+            (!self.store.is_far() && is_new()).then(Versioned::default)
+        })
     }
 
     /// To be told of every record that others wrote, as it is heard of: by
@@ -42,9 +45,8 @@ impl Leases {
     /// and has the version of its removal. What is older than what is known
     /// changes nothing.
     pub(super) fn heard(&self, key: &LeaseKey, record: Versioned) {
-        if let Some(cache) = &self.cache {
-            cache.heard(key, self.gate.losses(), record, self.clock.now());
-        }
+        let now = self.clock.now();
+        self.cache.heard(key, self.gate.losses(), record, now);
     }
 
     pub(super) async fn write(
@@ -62,9 +64,7 @@ impl Leases {
             let known = Versioned { version, record };
             let now = self.clock.now();
             self.fleet.note_leases(key, &known, now);
-            if let Some(cache) = &self.cache {
-                cache.heard(key, losses, known, now);
-            }
+            self.cache.heard(key, losses, known, now);
         }
         Ok(replaced)
     }
@@ -88,12 +88,21 @@ impl Leases {
         key: &LeaseKey,
         change: impl Fn(&mut LeaseRecord) -> bool,
     ) -> Result<bool, StoreError> {
+        let mut cached = self.known(key).filter(|known| !known.record.is_empty());
         loop {
-            let known = self.read(key).await?;
+            let is_cached = cached.is_some();
+            let known = match cached.take() {
+                Some(known) => known,
+                None => self.read(key).await?,
+            };
             let mut record = known.record.clone();
             let wanted = change(&mut record);
             if !wanted || record == known.record {
-                return Ok(wanted);
+                // Nothing is left undone by what may have changed.
+                match is_cached {
+                    true => continue,
+                    false => return Ok(wanted),
+                }
             }
             match self.write(key, known.version, record, None).await {
                 Ok(replaced) if replaced.is_done() => return Ok(true),

@@ -71,8 +71,7 @@ pub(crate) struct Leases {
     fleet: Arc<Fleet>,
     clock: Clock,
     changes: LeaseChanges,
-    /// Where others write to the store as well.
-    cache: Option<Cache>,
+    cache: Cache,
     gate: Arc<Gate>,
     degraded: Degraded,
 }
@@ -176,7 +175,7 @@ impl Broker {
         degraded: Degraded,
     ) -> Result<(Self, Keeper), StoreError> {
         let leases = Arc::new(Leases {
-            cache: store.is_far().then(Cache::new),
+            cache: Cache::new(store.is_far()),
             gate: Arc::new(Gate::before(store.losses())),
             degraded,
             store,

@@ -19,6 +19,7 @@ mod attempts;
 mod away;
 mod commits;
 mod doubt;
+mod known;
 mod names;
 mod reload;
 mod reports;

@@ -97,6 +97,11 @@ impl People {
             .is_some_and(|known| at < known + DAY)
     }
 
+    /// Whether nobody of that name was here, in whatever domain.
+    pub fn is_new(&self, user: &UserKey) -> bool {
+        self.named(user.user()).is_empty()
+    }
+
     /// Whether this name is known; a bare one always is.
     pub fn knows(&self, user: &UserKey) -> bool {
         let known = |domain| self.domains(user.user()).any(|known| known == domain);

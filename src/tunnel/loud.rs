@@ -85,6 +85,7 @@ pub(super) fn keep(name: &str, runtime: Runtime, end: CancellationToken) -> io::
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Barrier};
     use std::time::Duration;
 
     use tokio::time::timeout;
@@ -101,14 +102,21 @@ mod tests {
         let name = there.spawn(async { thread::current().name().map(str::to_owned) });
         assert_eq!(name.await.unwrap().as_deref(), Some("loud-relays"));
         loud.answers().await;
+        // None of them comes further before all do, each on a thread of its own.
         let workers = there.metrics().num_workers();
+        let all = Arc::new(Barrier::new(workers + 1));
         let stuck: Vec<_> = (0..workers)
             .map(|_| {
                 let (free, stuck) = std::sync::mpsc::channel::<()>();
-                there.spawn(async move { stuck.recv() });
+                let all = Arc::clone(&all);
+                there.spawn(async move {
+                    all.wait();
+                    stuck.recv()
+                });
                 free
             })
             .collect();
+        all.wait();
         let answers = timeout(Duration::from_millis(50), loud.answers());
         assert!(answers.await.is_err());
         drop(stuck);
