@@ -28,7 +28,7 @@ pub struct StoreSettings {
     /// Several replicas place the same users.
     // INVARIANT: only with a store that replicas share.
     pub replicated: bool,
-    /// The file of the embedded store; its directory must be writable.
+    /// The file of the embedded store, with its journal beside it; its directory must be writable.
     pub path: PathBuf,
     /// The database of the other.
     pub postgres: PostgresSettings,

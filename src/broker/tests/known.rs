@@ -48,19 +48,18 @@ fn key_of(user: &str) -> LeaseKey {
     LeaseKey::of_user(&crate::placement::UserKey::new(user, "").unwrap())
 }
 
-impl Asked {
-    /// Returns once the lease is no tunnel's any more.
-    async fn lingers(&self, user: &str, now: Timestamp) {
-        let patience = Instant::now() + Duration::from_secs(20);
-        loop {
-            let known = self.inner.read(&key_of(user)).await.unwrap();
-            let mut views = known.record.views(now);
-            if views.any(|view| view.state == LeaseState::Lingering) {
-                return;
-            }
-            assert!(Instant::now() < patience, "{user}: {:?}", known.record);
-            tokio::time::sleep(Duration::from_millis(5)).await;
+/// Returns once it is known that the lease is no tunnel's any more: the store has it
+/// a moment before.
+async fn lingers(house: &House, user: &str) {
+    let patience = Instant::now() + Duration::from_secs(20);
+    loop {
+        let known = house.broker.leases.known(&key_of(user)).unwrap();
+        let mut views = known.record.views(house.broker.clock.now());
+        if views.any(|view| view.state == LeaseState::Lingering) {
+            return;
         }
+        assert!(Instant::now() < patience, "{user}: {:?}", known.record);
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 
@@ -73,7 +72,7 @@ async fn newcomers_and_who_comes_back_are_placed_and_leave_without_a_read() {
         assert_eq!(*before.get_or_insert(host.clone()), host);
         hold.stood();
         drop(hold);
-        store.lingers("ann", house.broker.clock.now()).await;
+        lingers(&house, "ann").await;
     }
     assert_eq!(store.reads.load(Ordering::SeqCst), 0);
 }

@@ -20,7 +20,7 @@ pub(in crate::config) const STORE: &[Key] = &[
     key(
         "path",
         Form::File,
-        "The file of the embedded store; its directory must be writable.",
+        "The file of the embedded store, with its journal beside it; its directory must be writable.",
     )
     .or("\"/var/lib/sessionguard/sessionguard.redb\""),
     key(
