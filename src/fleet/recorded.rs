@@ -81,7 +81,8 @@ impl State {
         let views = self.snapshot.hosts.values();
         let over = views.flat_map(|view| view.lingering.over(now));
         let mut keys: Vec<_> = over.cloned().collect();
-        let puts = self.recorded.keys.iter();
+        // Of other replicas, where there are any: all records are looked through.
+        let puts = self.sharing.iter().flat_map(|_| &self.recorded.keys);
         let over = puts.filter(|(_, put)| put.elsewhere.iter().any(|(_, _, until)| *until <= now));
         keys.extend(over.map(|(key, _)| key.clone()));
         keys.sort();

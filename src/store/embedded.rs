@@ -93,14 +93,14 @@ impl Embedded {
             std::fs::create_dir_all(folder).map_err(|e| file::cannot_open(path, e))?;
         }
         let path = path.to_owned();
-        Self::with(move || file::open(&path))
+        Self::with(move || file::guarded(&path, || file::open(&path).and_then(Opened::of)))
     }
 
     /// A store on whatever `open` opens; it is asked again after a failure.
     fn with(
-        open: impl Fn() -> Result<Files, StoreError> + Send + 'static,
+        open: impl Fn() -> Result<Opened, StoreError> + Send + 'static,
     ) -> Result<Self, StoreError> {
-        let opened = Opened::of(open()?)?;
+        let opened = open()?;
         let (calls, queue) = mpsc::channel(QUEUE);
         let worker = thread::Builder::new().name("store".to_owned());
         let worker = worker.spawn(move || work(opened, &open, queue));
@@ -282,6 +282,16 @@ pub(crate) mod counted;
 /// A store whose disk can be made to fail and to come back.
 #[cfg(test)]
 pub(super) fn on_a_disk_that_fails() -> (Embedded, std::sync::Arc<std::sync::atomic::AtomicBool>) {
+    let full = std::sync::Arc::default();
+    (on_disks_that_fail(&full, &full), full)
+}
+
+/// The same with a disk each for the database and the journal.
+#[cfg(test)]
+pub(super) fn on_disks_that_fail(
+    database: &std::sync::Arc<std::sync::atomic::AtomicBool>,
+    journal: &std::sync::Arc<std::sync::atomic::AtomicBool>,
+) -> Embedded {
     use std::io;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
@@ -322,21 +332,17 @@ pub(super) fn on_a_disk_that_fails() -> (Embedded, std::sync::Arc<std::sync::ato
         }
     }
 
-    let full = Arc::new(AtomicBool::new(false));
-    let disk = Disk {
+    let disk = |full| Disk {
         inner: Arc::default(),
-        full: Arc::clone(&full),
+        full: Arc::clone(full),
     };
-    let journal = Disk {
-        inner: Arc::default(),
-        full: Arc::clone(&full),
-    };
+    let (database, journal) = (disk(database), disk(journal));
     let open = move || {
-        let database = Database::builder().create_with_backend(disk.clone());
+        let database = Database::builder().create_with_backend(database.clone());
         let database = database.map_err(failed)?;
         file::check_schema(&database, Path::new("memory"))?;
         let journal = Box::new(journal.clone());
-        Ok(Files { database, journal })
+        Opened::of(Files { database, journal })
     };
-    (Embedded::with(open).unwrap(), full)
+    Embedded::with(open).unwrap()
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use redb::backends::InMemoryBackend;
 use redb::{Database, StorageBackend};
 
-use super::{Embedded, Files, failed, file};
+use super::{Embedded, Files, Opened, failed, file};
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Disk {
@@ -47,7 +47,7 @@ pub(crate) fn store() -> (Embedded, Disk) {
         let database = database.map_err(failed)?;
         file::check_schema(&database, Path::new("memory"))?;
         let journal = Box::new(journal.clone());
-        Ok(Files { database, journal })
+        Opened::of(Files { database, journal })
     };
     (Embedded::with(open).unwrap(), disk)
 }

@@ -1,7 +1,7 @@
 //! The database's file: made for its owner alone, checked before it is used,
 //! and named where it cannot be.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -24,11 +24,24 @@ const MEND: &str = "move it away to start without leases, which users only notic
 
 /// Opens the files, making them where they are missing.
 pub(super) fn open(path: &Path) -> Result<Files, StoreError> {
-    guarded(path, || {
-        let database = open_database(path)?;
-        let journal = Box::new(open_file(&beside(path))?);
-        Ok(Files { database, journal })
-    })
+    let database = open_database(path)?;
+    let beside = beside(path);
+    let is_new = !beside.exists();
+    let journal = Box::new(open_file(&beside)?);
+    if is_new {
+        sync_folder(path);
+    }
+    Ok(Files { database, journal })
+}
+
+/// A new file is there after a power cut only once its folder says so.
+fn sync_folder(path: &Path) {
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    let folder = File::open(folder.unwrap_or(Path::new(".")));
+    // Some file systems have no such thing, and need none.
+    let _ = folder.and_then(|folder| folder.sync_all());
 }
 
 /// The journal of the database in that file.
@@ -77,7 +90,10 @@ fn open_database(path: &Path) -> Result<Database, StoreError> {
 
 /// The database panics on some kinds of damage; that is a file's fault, not
 /// the end of the process.
-fn guarded<T>(path: &Path, open: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
+pub(super) fn guarded<T>(
+    path: &Path,
+    open: impl FnOnce() -> Result<T, StoreError>,
+) -> Result<T, StoreError> {
     catch_unwind(AssertUnwindSafe(open))
         .unwrap_or_else(|_| Err(cannot_open(path, format_args!("it is damaged; {MEND}"))))
 }

@@ -54,7 +54,7 @@ pub(super) enum Commit {
 /// on, so it is closed and opened again before the next calls are done.
 pub(super) fn work(
     opened: Opened,
-    open: &dyn Fn() -> Result<Files, StoreError>,
+    open: &dyn Fn() -> Result<Opened, StoreError>,
     mut queue: mpsc::Receiver<Call>,
 ) {
     let mut opened = Some(opened);
@@ -75,7 +75,7 @@ pub(super) fn work(
         };
         let ready = match opened.take() {
             Some(opened) => Ok(opened),
-            None => open().and_then(Opened::of),
+            None => open(),
         };
         match ready {
             Ok(mut ready) => {
@@ -168,11 +168,15 @@ impl Opened {
 
     /// Sees that as many leases can be changed as are at a time.
     fn make_room(&mut self) -> Result<(), StoreError> {
-        let is_short = usize::try_from(self.feed.versions.left()).is_ok_and(|left| left < BATCH);
-        if is_short || self.journal.is_full() {
+        if self.is_short() || self.journal.is_full() {
             self.transact(Commit::Now, Vec::new(), &mut Vec::new())?;
         }
         Ok(())
+    }
+
+    /// Whether there may be fewer versions than are wanted at a time.
+    fn is_short(&self) -> bool {
+        usize::try_from(self.feed.versions.left()).is_ok_and(|left| left < BATCH)
     }
 
     /// Does calls on single leases. A transaction that might write costs several
@@ -212,6 +216,7 @@ impl Opened {
         if !self.journal.is_empty() && calls.iter().any(Call::looks_through_leases) {
             need = Commit::Now;
         }
+        let aside = self.feed.versions.aside();
         let mut begun = self.begin(need);
         for call in calls {
             let done = match &begun {
@@ -225,7 +230,16 @@ impl Opened {
                 begun = Err(error);
             }
         }
-        let transaction = begun?;
+        let mut transaction = begun?;
+        if need == Commit::Later && self.feed.versions.aside() != aside {
+            // What a row names and what is set aside reach the disk together: closing
+            // the database would make the latter last alone.
+            transaction
+                .set_durability(Durability::Immediate)
+                .map_err(failed)?;
+            self.journal.move_into(&transaction)?;
+            need = Commit::Now;
+        }
         match need {
             Commit::Nothing => transaction.abort().map_err(failed)?,
             Commit::Later | Commit::Now => transaction.commit().map_err(failed)?,
@@ -239,7 +253,7 @@ impl Opened {
     fn begin(&mut self, need: Commit) -> Result<WriteTransaction, StoreError> {
         let mut transaction = self.database.begin_write().map_err(failed)?;
         match need {
-            Commit::Now if !self.journal.is_empty() => {
+            Commit::Now if !self.journal.is_empty() || self.is_short() => {
                 self.journal.move_into(&transaction)?;
                 self.feed.versions.set_aside(&transaction)?;
             }

@@ -3,9 +3,12 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
-use crate::store::embedded::{beside, set_another_version_aside};
+use crate::store::embedded::{
+    beside, on_a_disk_that_fails, on_disks_that_fail, set_another_version_aside,
+};
 
 /// The files as a kill would leave them now.
 fn killed(path: &Path, into: &Path) -> PathBuf {
@@ -174,22 +177,89 @@ async fn a_journal_is_taken_along_before_it_grows_and_all_is_read_in_between() {
 
 #[tokio::test]
 async fn a_disk_that_fails_while_the_journal_is_taken_along_takes_nothing() {
-    let (store, full) = crate::store::embedded::on_a_disk_that_fails();
+    let (store, full) = on_a_disk_that_fails();
     let mut answered = Vec::new();
     for nth in 0..40 {
         let user = format!("user{nth}");
         write(&store, &user, Version::ABSENT, Some("t1")).await;
         answered.push(user);
         if nth % 10 == 9 {
-            full.store(true, std::sync::atomic::Ordering::SeqCst);
+            full.store(true, Ordering::SeqCst);
             let decision = contract::archive::kept(nth, &["ann"]);
             let kept = Archive::keep(&store, vec![decision], true).await;
             assert!(kept.is_err(), "it had to reach the disk");
-            full.store(false, std::sync::atomic::Ordering::SeqCst);
+            full.store(false, Ordering::SeqCst);
         }
     }
     for user in answered {
         let known = store.read(&key(&user)).await.unwrap();
         assert_eq!(known.record, record("a", "t1"), "{user}");
     }
+}
+
+/// Edits that need not reach the disk at once: each takes a version.
+async fn edit_unsynced(store: &Embedded, times: usize) {
+    for nth in 0..times {
+        let edit = Edit {
+            kind: Kind::Report,
+            id: "a".to_owned(),
+            expected: None,
+            text: Some(nth.to_string()),
+        };
+        let edited = Documents::edit(store, vec![edit], false).await.unwrap();
+        assert_eq!(edited, Edited::Done);
+    }
+}
+
+#[tokio::test]
+async fn versions_set_aside_by_what_need_not_last_take_no_row_out_of_the_journal() {
+    for edits in [900, 1025, 2100] {
+        let (database, journal) = (Arc::default(), Arc::new(AtomicBool::new(false)));
+        let store = on_disks_that_fail(&database, &journal);
+        write(&store, "ann", Version::ABSENT, Some("t1")).await;
+        edit_unsynced(&store, edits).await;
+        write(&store, "bob", Version::ABSENT, Some("t2")).await;
+        // The files are closed and opened again by that.
+        journal.store(true, Ordering::SeqCst);
+        let (carl, claimed) = (key("carl"), record("a", "t3"));
+        let failed = store.replace(&carl, Version::ABSENT, claimed, None);
+        assert!(failed.await.is_err(), "it had to reach the disk");
+        journal.store(false, Ordering::SeqCst);
+        for (user, tunnel) in [("ann", "t1"), ("bob", "t2")] {
+            let known = store.read(&key(user)).await.unwrap();
+            assert_eq!(known.record, record("a", tunnel), "{user}, {edits}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn there_are_versions_for_all_who_come_at_once_where_few_are_left() {
+    let (store, disk) = crate::store::embedded::counted::store();
+    let store = Arc::new(store);
+    // Of 1,024 that an opening sets aside.
+    edit_unsynced(&store, 1_020).await;
+    let held = disk.hold();
+    let mut writing = tokio::task::JoinSet::new();
+    let waiting = Arc::clone(&store);
+    writing.spawn(async move {
+        let decision = contract::archive::kept(1, &["ann"]);
+        Archive::keep(&*waiting, vec![decision], true)
+            .await
+            .unwrap();
+    });
+    while !disk.is_waited_for() {
+        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+    }
+    for nth in 0..9 {
+        let store = Arc::clone(&store);
+        writing.spawn(async move {
+            let user = format!("user{nth}");
+            write(&store, &user, Version::ABSENT, Some("t1")).await;
+        });
+    }
+    // All of them have asked before anybody is answered.
+    tokio::task::yield_now().await;
+    drop(held);
+    writing.join_all().await;
+    assert_eq!(all(&store).await.len(), 9);
 }
