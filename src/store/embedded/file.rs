@@ -16,7 +16,7 @@ use crate::store::StoreError;
 /// Most memory for pages of the file, in bytes. What does not fit is with the
 /// system's own cache: decisions that nobody asks for shall not stand in memory
 /// for as long as we run.
-const CACHE: usize = 256 << 10;
+const CACHE: usize = 96 << 10;
 
 /// What to do about a file that cannot be read.
 const MEND: &str = "move it away to start without leases, which users only notice as a fresh \

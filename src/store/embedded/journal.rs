@@ -25,7 +25,7 @@ use crate::store::StoreError;
 /// Bytes in here at most, besides those of the calls that are done together: all of
 /// them are in memory as well, and claims wait while they are taken along, a few
 /// milliseconds.
-const MOST: u64 = 32 << 10;
+const MOST: u64 = 96 << 10;
 /// The file grows by so many bytes at a time: a sync costs more where it grew.
 const GROWTH: u64 = 64 << 10;
 
