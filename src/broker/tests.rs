@@ -90,6 +90,10 @@ fn signed_in(user: &str, login: &str) -> Request {
     }
 }
 
+fn key(user: &str) -> LeaseKey {
+    LeaseKey::of_user(&crate::placement::UserKey::new(user, "").unwrap())
+}
+
 fn in_time() -> Instant {
     Instant::now() + Duration::from_secs(10)
 }

@@ -337,12 +337,18 @@ pub(super) fn on_disks_that_fail(
         full: Arc::clone(full),
     };
     let (database, journal) = (disk(database), disk(journal));
-    let open = move || {
-        let database = Database::builder().create_with_backend(database.clone());
-        let database = database.map_err(failed)?;
-        file::check_schema(&database, Path::new("memory"))?;
-        let journal = Box::new(journal.clone());
-        Opened::of(Files { database, journal })
-    };
-    Embedded::with(open).unwrap()
+    Embedded::with(move || opened_in_memory(database.clone(), journal.clone())).unwrap()
+}
+
+/// What is on such disks, opened as files are.
+#[cfg(test)]
+fn opened_in_memory(
+    database: impl redb::StorageBackend,
+    journal: impl redb::StorageBackend,
+) -> Result<Opened, StoreError> {
+    let database = Database::builder().create_with_backend(database);
+    let database = database.map_err(failed)?;
+    file::check_schema(&database, Path::new("memory"))?;
+    let journal = Box::new(journal);
+    Opened::of(Files { database, journal })
 }

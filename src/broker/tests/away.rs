@@ -4,7 +4,7 @@
 use std::sync::atomic::AtomicBool;
 
 use super::*;
-use crate::placement::{Reason, UserKey};
+use crate::placement::Reason;
 use crate::store::{Losses, StoreError};
 
 /// A store that is shared, counts its reads, and may be away.
@@ -85,10 +85,6 @@ impl Store for Shared {
     fn losses(&self) -> Losses {
         self.losses.clone()
     }
-}
-
-fn key(user: &str) -> LeaseKey {
-    LeaseKey::of_user(&UserKey::new(user, "").unwrap())
 }
 
 async fn house(hosts: &[&str], degraded: Degraded) -> (House, Arc<Shared>) {

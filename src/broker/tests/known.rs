@@ -44,16 +44,12 @@ async fn house() -> (House, Arc<Asked>) {
     (house.await, asked.unwrap())
 }
 
-fn key_of(user: &str) -> LeaseKey {
-    LeaseKey::of_user(&crate::placement::UserKey::new(user, "").unwrap())
-}
-
 /// Returns once it is known that the lease is no tunnel's any more: the store has it
 /// a moment before.
 async fn lingers(house: &House, user: &str) {
     let patience = Instant::now() + Duration::from_secs(20);
     loop {
-        let known = house.broker.leases.known(&key_of(user)).unwrap();
+        let known = house.broker.leases.known(&key(user)).unwrap();
         let mut views = known.record.views(house.broker.clock.now());
         if views.any(|view| view.state == LeaseState::Lingering) {
             return;
@@ -82,9 +78,10 @@ async fn a_record_that_is_not_known_leads_to_its_host_all_the_same() {
     let (house, store) = house().await;
     let now = house.broker.clock.now();
     for (user, host) in [("ann", "a"), ("bob", "b"), ("carl", "a"), ("dora", "b")] {
-        let (tunnel, key) = (TunnelId::from("elsewhere"), key_of(user));
+        let tunnel = TunnelId::from("elsewhere");
         let mut record = LeaseRecord::default();
         assert!(record.claim(&"office".into(), &host.into(), &tunnel, Trust::Plain, now));
+        let key = key(user);
         let written = store.inner.replace(&key, Version::ABSENT, record, None);
         assert!(written.await.unwrap().is_done());
         let before = store.reads.load(Ordering::SeqCst);
@@ -98,7 +95,7 @@ async fn a_record_that_is_not_known_leads_to_its_host_all_the_same() {
 async fn what_changed_behind_our_back_is_changed_as_it_is_now() {
     let (house, store) = house().await;
     let (host, hold) = house.place("ann", "t1").await;
-    let key = key_of("ann");
+    let key = key("ann");
     // Somebody else has a tunnel there as well.
     let known = store.inner.read(&key).await.unwrap();
     let (mut record, now) = (known.record, house.broker.clock.now());

@@ -2,16 +2,15 @@
 //! how many claims one commit carries.
 
 use std::io;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use redb::StorageBackend;
 use redb::backends::InMemoryBackend;
-use redb::{Database, StorageBackend};
 
-use super::{Embedded, Files, Opened, failed, file};
+use super::{Embedded, opened_in_memory};
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Disk {
@@ -42,13 +41,7 @@ pub(crate) fn store() -> (Embedded, Disk) {
         inner: Arc::default(),
         ..disk.clone()
     };
-    let open = move || {
-        let database = Database::builder().create_with_backend(backend.clone());
-        let database = database.map_err(failed)?;
-        file::check_schema(&database, Path::new("memory"))?;
-        let journal = Box::new(journal.clone());
-        Opened::of(Files { database, journal })
-    };
+    let open = move || opened_in_memory(backend.clone(), journal.clone());
     (Embedded::with(open).unwrap(), disk)
 }
 
