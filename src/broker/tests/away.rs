@@ -7,15 +7,16 @@ use super::*;
 use crate::placement::Reason;
 use crate::store::{Losses, StoreError};
 
-/// A store that is shared, counts its reads, and may be away.
-struct Shared {
-    inner: Embedded,
+/// A store that counts its reads, and may be shared, and away.
+pub(super) struct Counting {
+    is_shared: bool,
+    pub(super) inner: Embedded,
     reads: AtomicUsize,
     is_away: AtomicBool,
     losses: Losses,
 }
 
-impl Shared {
+impl Counting {
     fn asked<'a, T: Send + 'a>(&'a self, answer: StoreAnswer<'a, T>) -> StoreAnswer<'a, T> {
         match self.is_away.load(Ordering::SeqCst) {
             false => answer,
@@ -39,12 +40,12 @@ impl Shared {
         self.is_away.store(false, Ordering::SeqCst);
     }
 
-    fn reads(&self) -> usize {
+    pub(super) fn reads(&self) -> usize {
         self.reads.swap(0, Ordering::SeqCst)
     }
 
     /// What another replica, or a standby that knows less, makes of a record.
-    async fn put(&self, user: &str, change: impl FnOnce(&mut LeaseRecord)) {
+    pub(super) async fn put(&self, user: &str, change: impl FnOnce(&mut LeaseRecord)) {
         let key = key(user);
         let known = self.inner.read(&key).await.unwrap();
         let mut record = known.record;
@@ -54,7 +55,7 @@ impl Shared {
     }
 }
 
-impl Store for Shared {
+impl Store for Counting {
     fn read<'a>(&'a self, key: &'a LeaseKey) -> StoreAnswer<'a, Versioned> {
         self.reads.fetch_add(1, Ordering::SeqCst);
         self.asked(self.inner.read(key))
@@ -79,7 +80,7 @@ impl Store for Shared {
     }
 
     fn is_shared(&self) -> bool {
-        true
+        self.is_shared
     }
 
     fn losses(&self) -> Losses {
@@ -87,15 +88,22 @@ impl Store for Shared {
     }
 }
 
-async fn house(hosts: &[&str], degraded: Degraded) -> (House, Arc<Shared>) {
-    let mut seen = None;
-    let house = House::open_for(directory(hosts), degraded, |inner| {
-        let store = Arc::new(Shared {
+impl Counting {
+    pub(super) fn of(inner: Embedded, is_shared: bool) -> Self {
+        Self {
+            is_shared,
             inner,
             reads: AtomicUsize::new(0),
             is_away: AtomicBool::new(false),
             losses: Losses::default(),
-        });
+        }
+    }
+}
+
+async fn house(hosts: &[&str], degraded: Degraded) -> (House, Arc<Counting>) {
+    let mut seen = None;
+    let house = House::open_for(directory(hosts), degraded, |inner| {
+        let store = Arc::new(Counting::of(inner, true));
         seen = Some(Arc::clone(&store));
         store
     });
